@@ -1,0 +1,51 @@
+"""Profile speculative decoding on OpenAI-compatible inference servers.
+
+from aiperf_spec import ProfileConfig, profile
+from aiperf_spec.metrics import summarise
+
+result = profile(ProfileConfig(url="http://127.0.0.1:8000", model="my-model", concurrency=4))
+print(summarise(result.records).acceptance.length)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aiperf_spec.version import __version__
+
+if TYPE_CHECKING:
+    from aiperf_spec.config import ProfileConfig
+    from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+    from aiperf_spec.models.response import ParsedResponse
+    from aiperf_spec.models.run import RequestRecord, RunResult
+    from aiperf_spec.profiling import profile
+
+_HOMES = {
+    "DropReason": "aiperf_spec.models.acceptance",
+    "ParsedResponse": "aiperf_spec.models.response",
+    "ProfileConfig": "aiperf_spec.config",
+    "RequestRecord": "aiperf_spec.models.run",
+    "RunResult": "aiperf_spec.models.run",
+    "SpecDecodeAcceptanceRecord": "aiperf_spec.models.acceptance",
+    "profile": "aiperf_spec.profiling",
+}
+
+__all__ = [
+    "DropReason",
+    "ParsedResponse",
+    "ProfileConfig",
+    "RequestRecord",
+    "RunResult",
+    "SpecDecodeAcceptanceRecord",
+    "__version__",
+    "profile",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported where used: `spec-profile --help` must not pay for an HTTP client.
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,30 @@
+"""The contract between the program and an engine's adapter."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol, runtime_checkable
+
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.response import ParsedResponse
+
+
+@runtime_checkable
+class SpecDecodeAdapterProtocol(Protocol):
+    """Turn what one engine reports into the engine-neutral record; stateless, all class methods.
+
+    `payload_path` tells the parser where the engine puts its object, from the top of an event or body:
+    keys, with "*" for every item of a list. The parser captures the object into
+    `ParsedResponse.spec_decode_stats`.
+    """
+
+    payload_path: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def can_adapt(cls, responses: list[ParsedResponse]) -> bool:
+        """Say whether a captured object bears this engine's signature keys, wherever it was found."""
+        ...
+
+    @classmethod
+    def adapt(cls, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
+        """Return the request's record, with zero steps where no verify step ran; None for a malformed object."""
+        ...

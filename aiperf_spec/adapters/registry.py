@@ -1,0 +1,177 @@
+"""The adapters at hand, and the one place where their verdict on a request is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar, cast
+
+from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
+from aiperf_spec.adapters.sglang import SGLangAdapter
+from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
+from aiperf_spec.adapters.vllm import VLLMAdapter
+from aiperf_spec.errors import PluginError
+from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.response import ParsedResponse
+
+ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
+PLUGINS_VARIABLE = "SPEC_PROFILE_PLUGINS"
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, frozen=True)
+class Adapter:
+    """An adapter class under its name, and the distribution that brought it (None: built in)."""
+
+    name: str
+    implementation: type[SpecDecodeAdapterProtocol]
+    distribution: str | None = None
+
+
+BUILT_IN = (
+    Adapter("vllm", VLLMAdapter),
+    Adapter("tensorrt_llm", TensorRTLLMAdapter),
+    Adapter("sglang", SGLangAdapter),
+)
+
+
+@dataclass(slots=True)
+class AdapterRegistry:
+    """Ask every adapter about every request, and warn once about each cause of trouble.
+
+    `warnings` fills as requests are read; each text stands there once a run.
+    """
+
+    adapters: tuple[Adapter, ...]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def payload_paths(self) -> tuple[tuple[str, ...], ...]:
+        """Return where the adapters' objects may stand, each path once."""
+        return tuple(dict.fromkeys(adapter.implementation.payload_path for adapter in self.adapters))
+
+    def read(
+        self, responses: list[ParsedResponse], *, several_sequences: bool
+    ) -> tuple[SpecDecodeAcceptanceRecord | None, DropReason | None]:
+        """Return the request's record, or the reason why it has none.
+
+        `several_sequences` says that the request body asked for more than one: it is believed before the response,
+        because a sibling that never drafted sends nothing.
+        """
+        if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
+            return None, DropReason.MULTI_SEQUENCE
+        reporting = [response for response in responses if response.spec_decode_stats]
+        if not reporting:
+            return None, DropReason.ABSENT
+        if any(isinstance(response.spec_decode_stats, list) for response in reporting):
+            return None, DropReason.MULTI_SEQUENCE
+        claims = [adapter for adapter in self.adapters if self._claims(adapter, responses)]
+        if not claims:
+            return None, DropReason.UNRECOGNIZED
+        if len(claims) > 1:
+            names = ", ".join(claim.name for claim in claims)
+            self._warn(f"several adapters claim the same payload ({names}): such requests have no record")
+            return None, DropReason.AMBIGUOUS
+        return self._adapt(claims[0], responses, reporting)
+
+    def _adapt(
+        self, adapter: Adapter, responses: list[ParsedResponse], reporting: list[ParsedResponse]
+    ) -> tuple[SpecDecodeAcceptanceRecord | None, DropReason | None]:
+        record = self._record(adapter, responses)
+        if record is None:
+            return None, DropReason.MALFORMED
+        last = reporting[-1].spec_decode_stats
+        for earlier in reporting[:-1]:
+            if earlier.spec_decode_stats == last:
+                continue
+            snapshot = self._record(adapter, [earlier])
+            if snapshot is not None and not _contains(record, snapshot):
+                return None, DropReason.MULTI_SEQUENCE
+        if record.num_spec_steps == 0:
+            return None, DropReason.ZERO_STEP
+        return record, None
+
+    def _record(self, adapter: Adapter, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
+        record = self._guarded(adapter, "adapt", lambda: adapter.implementation.adapt(responses), None)
+        if record is not None and not isinstance(record, SpecDecodeAcceptanceRecord):
+            self._warn(f"adapter {adapter.name!r} returned a {type(record).__name__} instead of a record")
+            return None
+        return record
+
+    def _claims(self, adapter: Adapter, responses: list[ParsedResponse]) -> bool:
+        return bool(self._guarded(adapter, "can_adapt", lambda: adapter.implementation.can_adapt(responses), False))
+
+    def _guarded(self, adapter: Adapter, method: str, call: Callable[[], T], fallback: T) -> T:
+        # The one place that guards third-party code: whatever it raises, the run goes on.
+        try:
+            return call()
+        except Exception as error:
+            kind = type(error).__name__
+            self._warn(f"adapter {adapter.name!r} failed in {method} ({kind}): its payloads have no record")
+            return fallback
+
+    def _warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def _contains(final: SpecDecodeAcceptanceRecord, earlier: SpecDecodeAcceptanceRecord) -> bool:
+    # An engine that reports running figures only ever counts up. Two payloads of which neither
+    # contains the other are of two sequences, and adding or choosing would be a guess.
+    return (
+        earlier.num_spec_steps <= final.num_spec_steps
+        and earlier.num_draft_tokens <= final.num_draft_tokens
+        and all(
+            count <= final.acceptance_histogram.get(bucket, 0) for bucket, count in earlier.acceptance_histogram.items()
+        )
+    )
+
+
+def load_registry() -> AdapterRegistry:
+    """Return the built-in adapters and those that installed distributions register.
+
+    `SPEC_PROFILE_PLUGINS=0` in the environment loads none. A plug-in that fails to import becomes a warning of the
+    registry; a name taken twice or a class that is no adapter raises `PluginError`.
+    """
+    registry = AdapterRegistry(BUILT_IN)
+    if os.environ.get(PLUGINS_VARIABLE) == "0":
+        return registry
+    found = dict.fromkeys(entry_points(group=ENTRY_POINT_GROUP))
+    for point in sorted(found, key=lambda point: (point.name, point.value)):
+        distribution = point.dist.name if point.dist is not None else "an unknown distribution"
+        try:
+            implementation = point.load()
+        except Exception as error:
+            registry.warnings.append(
+                f"adapter {point.name!r} of {distribution} was not loaded: {type(error).__name__}: {error}"
+            )
+            continue
+        registry.adapters += (_checked(point, implementation, distribution, registry.adapters),)
+    return registry
+
+
+def _checked(point: EntryPoint, implementation: Any, distribution: str, taken: tuple[Adapter, ...]) -> Adapter:
+    for adapter in taken:
+        if adapter.name == point.name:
+            owner = adapter.distribution or "the built-in adapters"
+            raise PluginError(
+                f"adapter {point.name!r} of {distribution} has a name that {owner} took already",
+                f"uninstall one of them, or set {PLUGINS_VARIABLE}=0 to load no plug-ins",
+            )
+    path = getattr(implementation, "payload_path", None)
+    if (
+        not isinstance(implementation, type)
+        or not isinstance(implementation, SpecDecodeAdapterProtocol)
+        or not isinstance(path, tuple)
+        or not path
+        or not all(isinstance(key, str) for key in path)
+    ):
+        raise PluginError(
+            f"adapter {point.name!r} of {distribution} ({point.value}) is no adapter class: it needs a "
+            "payload_path of strings and the class methods can_adapt and adapt",
+            f"mend or uninstall {distribution}, or set {PLUGINS_VARIABLE}=0 to load no plug-ins",
+        )
+    return Adapter(point.name, cast("type[SpecDecodeAdapterProtocol]", implementation), distribution)

@@ -1,0 +1,63 @@
+"""vLLM: `metrics.speculative_decoding`, with `--per-request-spec-decode-metrics summary|detailed`.
+
+Read from vLLM 0.32.0's own responses (`tests/wire/vllm`). The object rides the usage chunk of a stream and the
+body otherwise; it is null or missing for n > 1 and several prompts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import ValidationError
+
+from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.response import ParsedResponse
+
+_SIGNATURE = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
+
+
+class VLLMAdapter:
+    """Read vLLM's object one to one: its float figures are taken as sent, not derived again."""
+
+    payload_path: ClassVar[tuple[str, ...]] = ("metrics", "speculative_decoding")
+
+    @classmethod
+    def can_adapt(cls, responses: list[ParsedResponse]) -> bool:
+        """Say whether an object has vLLM's signature keys."""
+        return find_payload(responses, _SIGNATURE) is not None
+
+    @classmethod
+    def adapt(cls, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
+        """Return the record; zero steps where the drafter never proposed."""
+        payload = find_payload(responses, _SIGNATURE)
+        if payload is None:
+            return None
+        bound = payload.get("num_spec_tokens")
+        if bound is not None and type(bound) is not int:
+            return None
+        steps = payload["num_spec_steps"]
+        try:
+            return SpecDecodeAcceptanceRecord(
+                engine="vllm",
+                mean_acceptance_length=payload["mean_acceptance_length"],
+                draft_acceptance_rate=payload.get("draft_acceptance_rate"),  # type: ignore[arg-type]
+                acceptance_histogram=inflate_histogram(payload["acceptance_histogram"], bound),
+                num_accepted_draft_tokens=payload.get("num_accepted_draft_tokens"),  # type: ignore[arg-type]
+                num_draft_tokens=payload.get("num_draft_tokens"),  # type: ignore[arg-type]
+                num_spec_steps=steps,
+                num_spec_tokens=bound,
+                completion_tokens=completion_tokens(responses),
+                per_step_accepted=_per_step(payload.get("per_step_accepted")),
+                per_step_drafted=_per_step(payload.get("per_step_drafted")),
+            )
+        except (ValidationError, ValueError):
+            return None
+
+
+def _per_step(value: Any) -> tuple[Any, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError("a per-step array must be a list")
+    return tuple(value)

@@ -1,0 +1,24 @@
+"""List the adapters."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from aiperf_spec.adapters.registry import load_registry
+from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.text import plain
+
+
+def adapters() -> None:
+    """Print each adapter, where its engine puts the object, and who brought it."""
+    with translated_errors():
+        registry = load_registry()
+    table = new_table("Adapters")
+    add_columns(table, "engine", "payload path", "from", right=False)
+    for adapter in registry.adapters:
+        path = ".".join(adapter.implementation.payload_path)
+        table.add_row(Text(plain(adapter.name)), Text(plain(path)), Text(plain(adapter.distribution or "built in")))
+    stdout().print(table)
+    for warning in registry.warnings:
+        stderr().print(Text.assemble(("note: ", "bold yellow"), plain(warning, 400)))

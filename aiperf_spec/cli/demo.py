@@ -1,0 +1,56 @@
+"""A first look without a server: the embedded simulator as each engine in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import typer
+from rich.rule import Rule
+
+from aiperf_spec.cli.run import exit_code, measure, report
+from aiperf_spec.cli.terminal import stdout, translated_errors
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import ExitCode
+from aiperf_spec.render.comparison import runs_table
+from aiperf_spec.simulator import SimulatorConfig
+from aiperf_spec.simulator.process import SimulatorProcess
+
+_ENGINES: tuple[Literal["vllm", "tensorrt_llm", "sglang"], ...] = ("vllm", "tensorrt_llm", "sglang")
+
+
+def demo(requests: int, concurrency: int) -> None:
+    """Profile each engine's simulator in a process of its own, and print one table over all."""
+    runs = []
+    worst = ExitCode.OK
+    with translated_errors():
+        for engine in _ENGINES:
+            stdout().print(Rule(f"simulated {engine}"))
+            with SimulatorProcess(SimulatorConfig(engine=engine)) as simulator:
+                result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency))
+            report(result, summary)
+            if failure is not None:
+                raise failure
+            runs.append((engine, summary))
+            worst = max(worst, exit_code(result, summary))
+            if result.stopped_by is not None:
+                break
+        stdout().print(runs_table(runs))
+    raise typer.Exit(worst)
+
+
+def _config(engine: str, url: str, requests: int, concurrency: int) -> ProfileConfig:
+    # SGLang reports only where the request asks for it.
+    extra = {"return_spec_tokens_details": True} if engine == "sglang" else {}
+    return ProfileConfig.create(
+        url=url,
+        concurrency=concurrency,
+        request_count=requests,
+        max_tokens=64,
+        temperature=0,
+        use_server_token_count=True,
+        extra_inputs={**extra, "ignore_eos": True},
+        artifact_dir=Path("artifacts") / "demo" / engine,
+        overwrite=True,
+        rows=5,
+    )

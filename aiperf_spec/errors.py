@@ -1,0 +1,63 @@
+"""Errors that a command turns into an exit code and one or two lines, never a traceback."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Say how a command ended, to the shell that started it."""
+
+    OK = 0
+    NO_SUCCESS = 1
+    """No request succeeded, or the results could not be written."""
+    USAGE = 2
+    """An option, a file or a configuration is wrong; nothing was sent."""
+    GATE = 3
+    """A gate (`--require`) was not met."""
+    INTERRUPTED = 130
+    """Ended by Ctrl-C, after writing what was finished."""
+    TERMINATED = 143
+    """Ended by SIGTERM, after writing what was finished."""
+
+
+class SpecProfileError(Exception):
+    """Report a mistake that a user can mend.
+
+    `message` says what happened and to which input; `remedy` what to try, where something is known.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class ConfigError(SpecProfileError):
+    """Reject an option or a configuration value."""
+
+
+class InputFileError(SpecProfileError):
+    """Reject a file of prompts, naming the file and the line."""
+
+
+class PluginError(SpecProfileError):
+    """Reject an adapter plug-in, naming the distribution that brought it."""
+
+
+class ServerUnavailableError(SpecProfileError):
+    """Say that the server could not be asked for what the run needs."""
+
+    exit_code = ExitCode.NO_SUCCESS
+
+
+class ArtifactError(SpecProfileError):
+    """Refuse an artifact folder before the first request is sent."""
+
+
+class ExportError(SpecProfileError):
+    """Say that results could not be written; what was printed stands."""
+
+    exit_code = ExitCode.NO_SUCCESS

@@ -1,0 +1,29 @@
+"""Names of files and folders: AIPerf's, so that its tools find them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiperf_spec.models.run import RunResult
+
+SUMMARY_JSON = "profile_export_aiperf.json"
+SUMMARY_CSV = "profile_export_aiperf.csv"
+RECORDS_JSONL = "profile_export.jsonl"
+RAW_JSONL = "profile_export_raw.jsonl"
+ALL = (SUMMARY_JSON, SUMMARY_CSV, RECORDS_JSONL, RAW_JSONL)
+
+_MODEL_LENGTH = 80
+
+
+def default_folder(result: RunResult, now: datetime | None = None) -> Path:
+    """Return `artifacts/<UTC time>-<model>-<endpoint>-c<concurrency>`, with a number where that is taken."""
+    config = result.config
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    model = re.sub(r"[^A-Za-z0-9._]+", "-", result.model)[:_MODEL_LENGTH].strip("-.") or "model"
+    path = Path("artifacts") / f"{stamp}-{model}-{config.endpoint_type}-c{config.concurrency}"
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate, number = path.with_name(f"{path.name}-{number}"), number + 1
+    return candidate

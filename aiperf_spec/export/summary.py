@@ -1,0 +1,186 @@
+"""A run's summary as JSON and as CSV, in AIPerf's shapes (schema 1.5)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+from aiperf_spec.choices import ExportLevel
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.export.record import error_details, to_json
+from aiperf_spec.metrics.stats import STAT_NAMES, Stats
+from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+from aiperf_spec.models.run import Phase, RunResult
+from aiperf_spec.version import __version__
+
+SCHEMA_VERSION = "1.5"
+
+
+def summary_json(result: RunResult, summary: Summary) -> bytes:
+    """Return `profile_export_aiperf.json`: AIPerf's keys at the top, ours under `spec_profile`."""
+    document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "benchmark_id": result.run_id}
+    document |= _metrics(summary)
+    if summary.acceptance.requests:
+        document["pooled_spec_decode_acceptance_histogram"] = _histogram(summary.acceptance.histogram)
+    document["input_config"] = input_config(result)
+    document["run_info"] = {
+        "benchmark_id": result.run_id,
+        "trial": 0,
+        "generator": f"spec-profile {__version__}",
+    }
+    document["was_cancelled"] = result.stopped_by is not None
+    document["is_complete"] = result.stopped_by is None
+    document["error_summary"] = [
+        {"error_details": error_details(group.first), "count": group.count} for group in summary.errors
+    ]
+    document |= _interval(result)
+    warmup = summarise(result.records, Phase.WARMUP)
+    if warmup.total:
+        document["warmup_metrics"] = _metrics(warmup)
+    document["spec_profile"] = _ours(result, summary)
+    return to_json(document, indent=True) + b"\n"
+
+
+def _metrics(summary: Summary) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    for metric in RECORD_METRICS:
+        if (stats := summary.record_stats.get(metric.tag)) is not None:
+            metrics[metric.tag] = {"unit": metric.unit, **_stats(stats)}
+    for run_metric in RUN_METRICS:
+        if (value := summary.run_values.get(run_metric.tag)) is not None:
+            metrics[run_metric.tag] = {"unit": run_metric.unit, "avg": value}
+    return metrics
+
+
+def _stats(stats: Stats) -> dict[str, float]:
+    return {**{name: stats.value(name) for name in STAT_NAMES}, "count": stats.count}
+
+
+def _histogram(histogram: dict[int, int]) -> dict[str, int]:
+    return {str(accepted): histogram[accepted] for accepted in sorted(histogram)}
+
+
+def _interval(result: RunResult) -> dict[str, str | None]:
+    profiled = result.profiled()
+    if not profiled:
+        return {"start_time": None, "end_time": None}
+    start = min(record.start_ns for record in profiled) + result.wall_offset_ns
+    end = max(record.end_ns for record in profiled) + result.wall_offset_ns
+    return {"start_time": _iso(start), "end_time": _iso(end)}
+
+
+def _iso(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).replace(tzinfo=None).isoformat()
+
+
+def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "server": {"url": result.url, "owned_by": result.owned_by},
+        "stopped_by": result.stopped_by,
+        "requests": {
+            "total": summary.total,
+            "succeeded": summary.succeeded,
+            "failed": summary.failed,
+            "cancelled": summary.cancelled,
+            "with_acceptance": summary.acceptance.requests,
+        },
+        "drop_reasons": {str(reason): count for reason, count in summary.drop_reasons.items()},
+        "categories": {name: _category(category) for name, category in summary.categories.items()},
+        "notices": [{"kind": notice.kind, **notice.values} for notice in result.notices],
+    }
+
+
+def _category(category: CategorySummary) -> dict[str, Any]:
+    pooled = category.acceptance
+    return {
+        "requests": category.requests,
+        "with_acceptance": pooled.requests,
+        "token_weighted_acceptance_length": pooled.length,
+        "acceptance_length": None if category.length is None else category.length.avg,
+        "overall_draft_acceptance_rate": None if pooled.rate is None else pooled.rate * 100,
+        "steps": pooled.steps,
+        "accepted_draft_tokens": pooled.accepted,
+        "draft_tokens": pooled.proposed,
+        "acceptance_histogram": _histogram(pooled.histogram),
+    }
+
+
+def input_config(result: RunResult) -> dict[str, Any]:
+    """Return the configuration in AIPerf's nesting; it holds no secret."""
+    config: ProfileConfig = result.config
+    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()))]
+    if config.warmup_request_count:
+        phases.insert(0, _phase(config, "warmup", config.warmup_request_count, exclude_from_results=True))
+    extra = dict(config.extra_inputs)
+    for key, value in (("max_tokens", config.max_tokens), ("temperature", config.temperature)):
+        if value is not None:
+            extra.setdefault(key, value)
+    return {
+        "models": {"items": [{"name": result.model}]},
+        "endpoint": {
+            "urls": [result.url.rpartition("/")[0]],
+            "type": config.endpoint_type,
+            "streaming": config.streaming,
+            "use_server_token_count": config.use_server_token_count,
+            "extra": extra,
+        },
+        "datasets": [_dataset(result)],
+        "phases": phases,
+        "artifacts": {
+            "dir": None if result.artifact_dir is None else str(result.artifact_dir),
+            "records": ["jsonl"] if config.export_level is not ExportLevel.SUMMARY else [],
+            "raw": config.export_level is ExportLevel.RAW,
+        },
+        "random_seed": config.random_seed,
+    }
+
+
+def _dataset(result: RunResult) -> dict[str, Any]:
+    dataset = result.dataset
+    return {
+        "name": dataset.name,
+        "type": "file" if dataset.path else "built_in",
+        "path": dataset.path,
+        # AIPerf's report reads a run as SPEED-Bench's by this selector: rows with a category, which each record
+        # carries as its `source_kind`.
+        "format": "speed_bench_qualitative" if dataset.has_categories else "single_turn",
+        "entries": dataset.entries,
+        "sampling": result.config.dataset_sampling_strategy,
+    }
+
+
+def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": name,
+        "type": "concurrency",
+        "requests": requests,
+        "concurrency": config.concurrency,
+        **more,
+    }
+
+
+def summary_csv(summary: Summary) -> bytes:
+    """Return `profile_export_aiperf.csv`: request metrics with statistics, a blank line, run metrics with a value."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    if summary.record_stats:
+        writer.writerow(["Metric", *STAT_NAMES])
+        for metric in sorted(RECORD_METRICS, key=lambda metric: metric.tag):
+            if (stats := summary.record_stats.get(metric.tag)) is not None:
+                row = [f"{stats.value(name):.2f}" for name in STAT_NAMES]
+                writer.writerow([_headed(metric.header, metric.unit), *row])
+        writer.writerow([])
+    writer.writerow(["Metric", "Value"])
+    for run_metric in sorted(RUN_METRICS, key=lambda metric: metric.tag):
+        if (value := summary.run_values.get(run_metric.tag)) is not None:
+            writer.writerow([_headed(run_metric.header, run_metric.unit), f"{value:.2f}"])
+    return buffer.getvalue().encode()
+
+
+def _headed(header: str, unit: str) -> str:
+    return header if unit in ("count", "requests") else f"{header} ({unit})"

@@ -1,0 +1,54 @@
+"""Latencies of one request, from its moments in ns; in ms or per second."""
+
+from __future__ import annotations
+
+from aiperf_spec.models.run import RequestRecord
+
+_NS_PER_MS = 1e6
+_NS_PER_S = 1e9
+
+
+def request_latency(record: RequestRecord) -> float | None:
+    """Start to last content response, in ms; to the end of the body where it came in one piece.
+
+    None for a response without content. Trailing usage and extension chunks are not in it.
+    """
+    if record.last_content_ns is None:
+        return None
+    return (record.last_content_ns - record.start_ns) / _NS_PER_MS
+
+
+def time_to_first_token(record: RequestRecord) -> float | None:
+    """Start to first content response, in ms; None without streaming or content."""
+    if record.first_content_ns is None:
+        return None
+    return (record.first_content_ns - record.start_ns) / _NS_PER_MS
+
+
+def _inter_token_ns(record: RequestRecord) -> float | None:
+    tokens = record.output_tokens
+    if record.first_content_ns is None or record.last_content_ns is None or tokens is None or tokens < 2:
+        return None
+    return (record.last_content_ns - record.first_content_ns) / (tokens - 1)
+
+
+def inter_token_latency(record: RequestRecord) -> float | None:
+    """(request latency - time to first token) / (output tokens - 1), in ms; None below 2 tokens.
+
+    A first chunk that bundles several tokens does not change the divisor, as in AIPerf.
+    """
+    value = _inter_token_ns(record)
+    return None if value is None else value / _NS_PER_MS
+
+
+def output_token_throughput_per_user(record: RequestRecord) -> float | None:
+    """1 / inter-token latency, in tokens a second; None where that is None or zero."""
+    value = _inter_token_ns(record)
+    return _NS_PER_S / value if value else None
+
+
+def inter_chunk_latency(record: RequestRecord) -> list[float] | None:
+    """Gaps between consecutive content responses, in ms; None where there is no gap."""
+    if not record.chunk_gaps_ns:
+        return None
+    return [gap / _NS_PER_MS for gap in record.chunk_gaps_ns]

@@ -1,0 +1,148 @@
+"""Sum a run up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.metrics.acceptance import PooledAcceptance, pool
+from aiperf_spec.metrics.stats import Stats, describe
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
+
+_NS_PER_S = 1e9
+
+
+@dataclass(slots=True, frozen=True)
+class CategorySummary:
+    """Acceptance of one category: `requests` succeeded, of which `acceptance.requests` have a record."""
+
+    requests: int
+    acceptance: PooledAcceptance
+    length: Stats | None
+    """Of the requests' own mean acceptance lengths."""
+
+
+@dataclass(slots=True, frozen=True)
+class ErrorGroup:
+    """Failures of one kind and status: how many, and the first one's message."""
+
+    first: RequestError
+    count: int
+
+
+@dataclass(slots=True, frozen=True)
+class Summary:
+    """The figures of one phase. Statistics are over successful requests; a tag without values is absent.
+
+    `drop_reasons` counts every request without a record, failed ones included, so that its sum and
+    `acceptance.requests` make the number of requests.
+    """
+
+    succeeded: int
+    failed: int
+    cancelled: int
+    record_stats: dict[str, Stats]
+    run_values: dict[str, float]
+    acceptance: PooledAcceptance
+    drop_reasons: dict[DropReason, int]
+    categories: dict[str, CategorySummary]
+    errors: list[ErrorGroup]
+    missing_output_tokens: int
+    """Successful requests without a count of output tokens."""
+
+    @property
+    def total(self) -> int:
+        """All requests of the phase, however they ended."""
+        return self.succeeded + self.failed + self.cancelled
+
+
+def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) -> Summary:
+    """Return the figures of one phase's records."""
+    chosen = [record for record in records if record.phase is phase]
+    good = [record for record in chosen if record.succeeded]
+    cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
+    acceptance = pool(r.acceptance for r in good if r.acceptance is not None)
+    reasons = Counter(r.drop_reason for r in chosen if r.drop_reason is not None)
+    totals = Totals(
+        succeeded=len(good),
+        failed=len(chosen) - len(good) - cancelled,
+        duration_s=_duration_s(good),
+        input_tokens=_sum([r.input_tokens for r in good]),
+        output_tokens=_sum([r.output_tokens for r in good]),
+        acceptance=acceptance,
+        zero_step_requests=reasons[DropReason.ZERO_STEP],
+    )
+    values = {metric.tag: metric.value(totals) for metric in RUN_METRICS}
+    return Summary(
+        succeeded=totals.succeeded,
+        failed=totals.failed,
+        cancelled=cancelled,
+        record_stats=_record_stats(good),
+        run_values={tag: float(value) for tag, value in values.items() if value is not None},
+        acceptance=acceptance,
+        drop_reasons={reason: reasons[reason] for reason in DropReason if reasons[reason]},
+        categories=_categories(good),
+        errors=_errors(chosen),
+        missing_output_tokens=sum(1 for r in good if r.output_tokens is None),
+    )
+
+
+def _record_stats(good: list[RequestRecord]) -> dict[str, Stats]:
+    stats = {}
+    for metric in RECORD_METRICS:
+        values: list[float] = []
+        for record in good:
+            value = metric.value(record)
+            if isinstance(value, list):
+                values.extend(value)
+            elif value is not None:
+                values.append(value)
+        described = describe(values)
+        if described is not None:
+            stats[metric.tag] = described
+    return stats
+
+
+def _duration_s(good: list[RequestRecord]) -> float | None:
+    if not good:
+        return None
+    start = min(record.start_ns for record in good)
+    end = max(r.end_ns if r.last_content_ns is None else r.last_content_ns for r in good)
+    return (end - start) / _NS_PER_S
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    # A sum that leaves requests out would pass for the run's; better none.
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+def _categories(good: list[RequestRecord]) -> dict[str, CategorySummary]:
+    by_category: dict[str, list[RequestRecord]] = {}
+    for record in good:
+        if record.category is not None:
+            by_category.setdefault(record.category, []).append(record)
+    return {
+        category: CategorySummary(
+            requests=len(members),
+            acceptance=pool(r.acceptance for r in members if r.acceptance is not None),
+            length=describe([r.acceptance.mean_acceptance_length for r in members if r.acceptance]),
+        )
+        for category, members in sorted(by_category.items())
+    }
+
+
+def _errors(chosen: list[RequestRecord]) -> list[ErrorGroup]:
+    groups: dict[tuple[ErrorKind, int | None], ErrorGroup] = {}
+    for record in chosen:
+        if record.error is None:
+            continue
+        # A stream that fails within status 200 and one that fails before any status are of one kind.
+        status = record.error.status if record.error.kind is ErrorKind.HTTP_STATUS else None
+        key = (record.error.kind, status)
+        group = groups.get(key)
+        groups[key] = ErrorGroup(record.error if group is None else group.first, (group.count if group else 0) + 1)
+    return sorted(groups.values(), key=lambda group: -group.count)

@@ -1,0 +1,1 @@
+"""Values that the parts of the program hand to each other."""

@@ -1,0 +1,128 @@
+"""The engine-neutral acceptance record and the reasons for its absence."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+MAX_COUNT = 2**53 - 1
+"""The largest count a record holds: beyond it JSON readers lose digits, so the figure could not be checked."""
+
+
+class DropReason(StrEnum):
+    """Name why a request has no acceptance record."""
+
+    ABSENT = "absent"
+    """The engine reported nothing."""
+    ZERO_STEP = "zero_step"
+    """The engine reported that no verify step ran (vLLM only)."""
+    MULTI_SEQUENCE = "multi_sequence"
+    """The response held, or was asked to hold, more than one sequence."""
+    AMBIGUOUS = "ambiguous"
+    """More than one adapter claimed the payload."""
+    UNRECOGNIZED = "unrecognized"
+    """No adapter claimed the payload."""
+    MALFORMED = "malformed"
+    """The payload contradicts itself, or an adapter failed on it."""
+    FAILED = "failed"
+    """The request itself failed, so its figures are not used."""
+
+
+def _reject_non_count(value: Any) -> Any:
+    # Engines send whole numbers. A bool, a string or 3.0 in their place means that the
+    # sender is not what we think it is, and pydantic's lax mode would hide that.
+    if type(value) is not int:
+        raise ValueError(f"must be an integer, got {type(value).__name__}")
+    return value
+
+
+def _reject_non_number(value: Any) -> Any:
+    if type(value) not in (int, float):
+        raise ValueError(f"must be a number, got {type(value).__name__}")
+    if not math.isfinite(value):
+        raise ValueError("must be finite")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_reject_non_count), Field(ge=0, le=MAX_COUNT)]
+Figure = Annotated[float, BeforeValidator(_reject_non_number)]
+
+
+class SpecDecodeAcceptanceRecord(BaseModel):
+    """Hold what one request's verify steps proposed and accepted, whatever the engine.
+
+    Counts are of draft tokens and verify steps of one sequence. The record refuses figures that
+    contradict each other (pydantic `ValidationError`): whoever holds one may add its numbers up.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: str = Field(min_length=1)
+    """The adapter's name for the engine: "vllm", "tensorrt_llm", "sglang", or a plug-in's."""
+    mean_acceptance_length: Figure = Field(ge=1)
+    """Tokens a verify step emitted, the bonus token included: 1 + accepted / steps."""
+    draft_acceptance_rate: Figure = Field(ge=0, le=1)
+    """Accepted / proposed draft tokens, a fraction."""
+    acceptance_histogram: dict[Annotated[int, Field(ge=0, le=MAX_COUNT)], Count]
+    """Accepted count -> verify steps that accepted as many; zero buckets are left out."""
+    num_accepted_draft_tokens: Count
+    num_draft_tokens: Count
+    """Proposed draft tokens."""
+    num_spec_steps: Count
+    num_spec_tokens: Count | None = None
+    """The fixed draft length k; None where the engine has none or does not say."""
+    completion_tokens: Count | None = None
+    """From usage; None where usage was omitted."""
+    per_step_accepted: tuple[Count, ...] | None = None
+    per_step_drafted: tuple[Count, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check_identities(self) -> Self:
+        histogram, steps = self.acceptance_histogram, self.num_spec_steps
+        if any(count == 0 for count in histogram.values()):
+            raise ValueError("acceptance_histogram holds a zero bucket")
+        if sum(histogram.values()) != steps:
+            raise ValueError("acceptance_histogram does not sum to num_spec_steps")
+        if sum(j * count for j, count in histogram.items()) != self.num_accepted_draft_tokens:
+            raise ValueError("acceptance_histogram does not weigh up to num_accepted_draft_tokens")
+        if self.num_accepted_draft_tokens > self.num_draft_tokens:
+            raise ValueError("more draft tokens accepted than proposed")
+        if steps == 0 and self.num_draft_tokens:
+            raise ValueError("draft tokens without a verify step")
+        self._check_bound()
+        self._check_steps()
+        return self
+
+    def _check_bound(self) -> None:
+        bound = self.num_spec_tokens
+        if bound is None:
+            return
+        if max(self.acceptance_histogram, default=0) > bound:
+            raise ValueError("a histogram bucket exceeds num_spec_tokens")
+        if max(self.per_step_drafted or (), default=0) > bound:
+            raise ValueError("a step proposed more than num_spec_tokens")
+
+    def _check_steps(self) -> None:
+        accepted, drafted = self.per_step_accepted, self.per_step_drafted
+        for name, steps, total in (
+            ("per_step_accepted", accepted, self.num_accepted_draft_tokens),
+            ("per_step_drafted", drafted, self.num_draft_tokens),
+        ):
+            if steps is None:
+                continue
+            if len(steps) != self.num_spec_steps:
+                raise ValueError(f"{name} has not one entry a verify step")
+            if sum(steps) != total:
+                raise ValueError(f"{name} does not sum to its total")
+        if accepted is None:
+            return
+        counted: dict[int, int] = {}
+        for count in accepted:
+            counted[count] = counted.get(count, 0) + 1
+        if counted != self.acceptance_histogram:
+            raise ValueError("per_step_accepted is not what acceptance_histogram counts")
+        if drafted is not None and any(a > d for a, d in zip(accepted, drafted, strict=True)):
+            raise ValueError("a step accepted more than it proposed")

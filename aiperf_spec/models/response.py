@@ -1,0 +1,54 @@
+"""What the parser makes of one event of a response."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True, frozen=True)
+class Usage:
+    """Token counts as the server reports them; None where it does not."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    total_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class ParsedResponse:
+    """Hold one event of a streaming response, or the whole body of another.
+
+    `arrival_ns` is the monotonic time at which its last byte was read. `text` joins content and completion
+    text of its choices, `reasoning` their reasoning text. `spec_decode_stats` is the object that an adapter's
+    payload path found: a mapping, or a list where the engine sent one or several choices carried one; None where
+    there is none or it is empty.
+    """
+
+    arrival_ns: int
+    text: str = ""
+    reasoning: str = ""
+    is_content: bool = False
+    choice_indices: tuple[int, ...] = ()
+    finish_reasons: tuple[str, ...] = ()
+    usage: Usage | None = None
+    spec_decode_stats: Any = None
+    error: str | None = None
+    """The server's message, where the event reports a failure."""
+    malformed: bool = False
+    """Whether `error` is ours, because the event could not be read."""
+    is_done: bool = False
+    """Whether this is the end mark `[DONE]`."""
+
+
+def content_responses(responses: list[ParsedResponse]) -> list[ParsedResponse]:
+    """Return the responses that bring generated content, which alone feed timing."""
+    return [response for response in responses if response.is_content]
+
+
+def last_usage(responses: list[ParsedResponse]) -> Usage | None:
+    """Return the last usage reported: running usage counts up, so it is never summed."""
+    for response in reversed(responses):
+        if response.usage is not None:
+            return response.usage
+    return None

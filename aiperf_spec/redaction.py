@@ -1,0 +1,43 @@
+"""Keep secrets out of everything that is written or shown."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.urls import Server
+
+REDACTED = "<redacted>"
+_SECRET_NAME = re.compile(r"auth|cookie|key|token|secret|password|passwd|credential|session|signature", re.I)
+_MIN_LENGTH = 4
+"""A shorter secret would blank out harmless text wherever its letters stand."""
+
+
+class Redactor:
+    """Know a run's secrets, and take them out of headers and of text that a server may echo."""
+
+    def __init__(self, config: ProfileConfig, server: Server) -> None:
+        secrets = {value for name, value in config.headers if _SECRET_NAME.search(name)}
+        # "Authorization: Bearer KEY" may be echoed as KEY alone.
+        secrets |= {part for value in secrets for part in value.split()[1:]}
+        if config.api_key:
+            secrets.add(config.api_key)
+        if server.credentials:
+            secrets |= {
+                server.credentials[1],
+                base64.b64encode(":".join(server.credentials).encode()).decode(),
+            }
+        usable = (secret for secret in secrets if len(secret) >= _MIN_LENGTH)
+        self._secrets = sorted(usable, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """Return the text without any secret of the run."""
+        for secret in self._secrets:
+            text = text.replace(secret, REDACTED)
+        return text
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return headers with the values of secret-bearing names replaced."""
+        return {name: REDACTED if _SECRET_NAME.search(name) else self.text(value) for name, value in headers.items()}

@@ -1,0 +1,1 @@
+"""Turn results into rich renderables and lines of text; prints nothing."""

@@ -1,0 +1,77 @@
+"""Word notices: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aiperf_spec.models.run import Notice, NoticeKind
+from aiperf_spec.render.text import plain, plural
+
+_ENABLE = {
+    "vllm": "start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its --speculative-config",
+    "tensorrt_llm": "set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
+    "sglang": "add --extra-inputs return_spec_tokens_details:true, which asks SGLang for it in each request",
+}
+
+
+def word(notice: Notice) -> str:
+    """Return a notice as text of one or a few lines, without markup."""
+    return _WORDINGS[notice.kind](notice.values)
+
+
+def _no_acceptance(values: dict[str, Any]) -> str:
+    lines = ["no response reported speculative-decoding acceptance. Why it may be so, and what to do:"]
+    engine = _engine(values["owned_by"])
+    if values["usage_off"]:
+        lines.append("- stream_options.include_usage is off, and vLLM reports on the usage chunk: leave it on")
+    engines = [engine] if engine else list(_ENABLE)
+    for name in engines:
+        if name == "sglang" and values["asked_sglang"]:
+            lines.append("- SGLang was asked, so its server runs without speculative decoding")
+        else:
+            lines.append(f"- {_ENABLE[name]}")
+    lines.append("- a proxy in between may strip fields that it does not know: ask the engine directly")
+    return "\n".join(lines)
+
+
+def _engine(owned_by: str | None) -> str | None:
+    owner = (owned_by or "").lower().replace("-", "_")
+    for engine in _ENABLE:
+        if engine in owner or engine.replace("_", "") in owner:
+            return engine
+    return "tensorrt_llm" if "trtllm" in owner else None
+
+
+_WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
+    NoticeKind.NO_ACCEPTANCE: _no_acceptance,
+    NoticeKind.UNPINNED_SAMPLING: lambda values: (
+        "sampling is not pinned, so runs are not comparable: acceptance depends on the temperature. "
+        "Give --temperature 0, or the one that you serve with"
+    ),
+    NoticeKind.RETRIED: lambda values: (
+        f"{plural(values['count'], 'request')} met a kept-alive connection that the server had closed, and went out "
+        "once more on a fresh one"
+    ),
+    NoticeKind.ADAPTER: lambda values: plain(values["text"], 400),
+    NoticeKind.TOKENS_FROM_USAGE: lambda values: (
+        "output and input lengths are the server's own counts (usage); --use-server-token-count says that this is meant"
+    ),
+    NoticeKind.NO_TOKEN_COUNTS: lambda values: (
+        f"{plural(values['count'], 'successful request')} of {values['of']} came without usage: inter-token latency "
+        "leaves them out, and token throughput is missing"
+    ),
+    NoticeKind.ZERO_USAGE: lambda values: (
+        f"{plural(values['count'], 'response')} of {values['of']} brought content, but usage says 0 completion tokens: "
+        "output lengths are shown as the server said them"
+    ),
+    NoticeKind.MAX_TOKENS_REFUSED: lambda values: (
+        "the server refuses max_tokens: leave out --use-legacy-max-tokens, to send max_completion_tokens"
+        if values["sent"] == "max_tokens"
+        else "the server refuses max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
+    ),
+    NoticeKind.PROXY: lambda values: (
+        f"requests went through the proxy {plain(values['proxy'])} that the environment names, and latencies include "
+        "it; set NO_PROXY for this host to go direct"
+    ),
+}

@@ -1,0 +1,68 @@
+"""The table of single requests."""
+
+from __future__ import annotations
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.choices import ExportLevel
+from aiperf_spec.metrics.latency import request_latency, time_to_first_token
+from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.render.histogram import sparkline
+from aiperf_spec.render.layout import new_table
+from aiperf_spec.render.text import count, middle, number, plain
+
+_RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
+
+
+def requests_table(result: RunResult) -> RenderableType:
+    """Return the first `rows` requests, and a line that says where the others are."""
+    records = result.profiled()
+    shown = records[: result.config.rows]
+    table = new_table("Requests")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("category", no_wrap=True)
+    table.add_column("outcome", min_width=7)
+    for name in _RIGHT:
+        table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
+    table.add_column("hist", no_wrap=True)
+    for record in shown:
+        table.add_row(*_row(record))
+    return Renderables(table, Text(_rest(result, len(records), len(shown)), style="dim"))
+
+
+def _row(record: RequestRecord) -> list[RenderableType]:
+    outcome = Text("ok", style="green")
+    if record.error is not None:
+        outcome = Text(record.error.kind.replace("_", " "), style="red")
+    elif record.drop_reason is not None:
+        outcome = Text(record.drop_reason.replace("_", " "), style="yellow")
+    start: list[RenderableType] = [
+        str(record.index),
+        Text(middle(record.category or "–", 9)),
+        outcome,
+        number(time_to_first_token(record), 1),
+        number(request_latency(record), 1),
+        "–" if record.output_tokens is None else count(record.output_tokens),
+    ]
+    acceptance = record.acceptance
+    if acceptance is None:
+        return [*start, "–", "–", "–", "–", ""]
+    return [
+        *start,
+        number(acceptance.mean_acceptance_length),
+        number(acceptance.draft_acceptance_rate * 100, 1),
+        count(acceptance.num_spec_steps),
+        f"{acceptance.num_accepted_draft_tokens}/{acceptance.num_draft_tokens}",
+        Text(sparkline(acceptance.acceptance_histogram), style="cyan"),
+    ]
+
+
+def _rest(result: RunResult, total: int, shown: int) -> str:
+    folder = result.artifact_dir
+    if folder is not None and result.config.export_level is not ExportLevel.SUMMARY:
+        where = f"all are in {plain(str(folder / 'profile_export.jsonl'), 400)}"
+    else:
+        where = "--export-level records writes all of them"
+    return f"{count(shown)} of {count(total)} shown (--rows); {where}"

@@ -1,0 +1,192 @@
+"""The tables of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.metrics.summary import CategorySummary, Summary
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import RunResult
+from aiperf_spec.render.histogram import histogram_table
+from aiperf_spec.render.layout import new_table
+from aiperf_spec.render.requests import requests_table
+from aiperf_spec.render.text import cell, count, middle, number, plain, plural
+
+_COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
+
+REASONS = {
+    DropReason.ABSENT: "the response reported no acceptance",
+    DropReason.ZERO_STEP: "reported, but no verify step ran",
+    DropReason.MULTI_SEQUENCE: "several sequences in one response: n, best_of or several prompts",
+    DropReason.AMBIGUOUS: "several adapters claim the payload",
+    DropReason.UNRECOGNIZED: "no adapter knows the payload",
+    DropReason.MALFORMED: "the payload contradicts itself",
+    DropReason.FAILED: "the request failed",
+}
+
+
+def run_report(result: RunResult, summary: Summary) -> RenderableType:
+    """Return everything that a run prints on stdout."""
+    parts: list[RenderableType] = []
+    for part in _parts(result, summary):
+        parts += [part, ""]
+    return Renderables(*parts)
+
+
+def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
+    yield run_table(result, summary)
+    if summary.errors:
+        yield errors_table(summary)
+    if not summary.succeeded:
+        return
+    yield latency_table(summary)
+    yield acceptance_table(summary)
+    if summary.acceptance.steps:
+        yield histogram_table(summary.acceptance.histogram)
+    yield coverage_table(summary)
+    if summary.categories:
+        yield categories_table(summary.categories)
+    if result.config.rows:
+        yield requests_table(result)
+
+
+def run_table(result: RunResult, summary: Summary) -> RenderableType:
+    """Return what was run, how many requests ended how, and the throughput of those that succeeded."""
+    config = result.config
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column()
+    facts.add_row("Model", cell(result.model, 120))
+    how = "streaming" if config.streaming else "not streaming"
+    facts.add_row("Requests to", Text(f"{plain(result.url)}, {config.endpoint_type}, {how}"))
+    warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
+    facts.add_row("Load", f"concurrency {config.concurrency}{warmup}")
+    facts.add_row("Prompts", Text(f"{plain(result.dataset.name, 60)} ({count(result.dataset.entries)})"))
+    facts.add_row("Outcome", _outcome(result, summary))
+    values = summary.run_values
+    if "benchmark_duration" in values:
+        facts.add_row("Duration", f"{number(values['benchmark_duration'])} s, first start to last content")
+        requests = number(values.get("request_throughput"))
+        tokens = number(values.get("output_token_throughput"))
+        facts.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
+    return facts
+
+
+def _outcome(result: RunResult, summary: Summary) -> Text:
+    text = Text(f"{count(summary.succeeded)} of {plural(summary.total, 'request')} succeeded")
+    if summary.failed:
+        text.append(f", {count(summary.failed)} failed", style="red")
+    if summary.cancelled:
+        text.append(f", {count(summary.cancelled)} cancelled", style="yellow")
+    if result.stopped_by is not None:
+        text.append(f" (stopped early by {result.stopped_by})", style="yellow")
+    return text
+
+
+def errors_table(summary: Summary) -> Table:
+    """Return the failures by kind, with the first message of each."""
+    table = new_table("Failed requests")
+    table.add_column("Kind", no_wrap=True)
+    table.add_column("Requests", justify="right", no_wrap=True)
+    table.add_column("First message")
+    for group in summary.errors:
+        error = group.first
+        kind = f"{error.kind} {error.status}" if error.kind == "http_status" else str(error.kind)
+        table.add_row(kind, count(group.count), cell(error.message))
+    return table
+
+
+def _stats_table(title: str) -> Table:
+    table = new_table(title)
+    table.add_column("Metric", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _label(metric: RecordMetric | RunMetric) -> str:
+    return f"{metric.label} ({metric.unit})" if metric.unit in ("ms", "%") else metric.label
+
+
+def _stats_row(table: Table, metric: RecordMetric, stats: Stats) -> None:
+    table.add_row(_label(metric), count(stats.count), *(number(stats.value(name)) for name in _COLUMNS))
+
+
+def latency_table(summary: Summary) -> Table:
+    """Return the latencies of successful requests; a metric that no request has says so."""
+    table = _stats_table("Latency")
+    for metric in RECORD_METRICS:
+        if metric.group is not Group.LATENCY:
+            continue
+        if (stats := summary.record_stats.get(metric.tag)) is not None:
+            _stats_row(table, metric, stats)
+        else:
+            table.add_row(_label(metric), "0", *("–" for _ in _COLUMNS), style="dim")
+    return table
+
+
+def acceptance_table(summary: Summary) -> RenderableType:
+    """Return acceptance: means over requests, then the figures in which every verify step weighs the same."""
+    pooled = summary.acceptance
+    head = Text(f"{count(pooled.requests)} of {plural(summary.succeeded, 'successful request')} reported acceptance")
+    if not pooled.requests:
+        return Text.assemble(("Acceptance\n", "bold"), head)
+    table = _stats_table("Acceptance")
+    for metric in RECORD_METRICS:
+        if metric.group is Group.ACCEPTANCE and (stats := summary.record_stats.get(metric.tag)) is not None:
+            _stats_row(table, metric, stats)
+    table.add_section()
+    for run_metric in RUN_METRICS:
+        value = summary.run_values.get(run_metric.tag)
+        if run_metric.group is Group.ACCEPTANCE and value is not None:
+            decimals = 0 if run_metric.unit in ("count", "tokens") else 2
+            blanks = ("" for _ in _COLUMNS[1:])
+            table.add_row(_label(run_metric), count(pooled.requests), number(value, decimals), *blanks, style="bold")
+    caption = Text.assemble(head, ". Rows above the line average requests; ")
+    caption.append("pooled and total rows weigh every verify step the same.")
+    return Renderables(table, Text(caption.plain, style="dim"))
+
+
+def coverage_table(summary: Summary) -> RenderableType:
+    """Return why requests have no acceptance record; a line where all have one."""
+    if not summary.drop_reasons:
+        return Text(f"Every one of {plural(summary.total, 'request')} has an acceptance record.", style="dim")
+    table = new_table("Requests without an acceptance record")
+    table.add_column("Reason", no_wrap=True)
+    table.add_column("Requests", justify="right", no_wrap=True)
+    table.add_column("Meaning")
+    for reason, requests in summary.drop_reasons.items():
+        table.add_row(str(reason), f"{count(requests)} of {count(summary.total)}", REASONS[reason])
+    return table
+
+
+def categories_table(categories: dict[str, CategorySummary]) -> Table:
+    """Return acceptance per category; `n` is the requests with a record, of those that succeeded."""
+    table = new_table("Acceptance per category")
+    table.add_column("Category", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for name in ("length\npooled", "length\nmean", "rate %\npooled", "steps", "accepted", "proposed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, category in categories.items():
+        pooled = category.acceptance
+        rate = None if pooled.rate is None else pooled.rate * 100
+        mean = None if category.length is None else category.length.avg
+        table.add_row(
+            Text(middle(name, 16)),
+            f"{count(pooled.requests)}/{count(category.requests)}",
+            number(pooled.length),
+            number(mean),
+            number(rate),
+            count(pooled.steps),
+            count(pooled.accepted),
+            count(pooled.proposed),
+        )
+    return table

@@ -1,0 +1,60 @@
+"""Make text from a server or a file safe to show: it is data, never markup and never a terminal's command."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.text import Text
+
+_ESCAPED = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+"""Control, format (bidi overrides among them), private-use and surrogate characters, line and paragraph separators."""
+
+
+def plain(text: str, limit: int = 200) -> str:
+    """Return one line of at most `limit` characters, with every invisible or commanding character spelled out."""
+    cut = text[: limit + 1]
+    spelled = "".join(_spell(c) if unicodedata.category(c) in _ESCAPED else c for c in " ".join(cut.split()))
+    if len(text) > limit or len(spelled) > limit:
+        return spelled[: max(limit - 3, 0)] + "..."
+    return spelled
+
+
+def _spell(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
+
+
+def middle(text: str, width: int) -> str:
+    """Return a name cut in its middle, where names differ least, to `width` characters."""
+    name = plain(text, 400)
+    if len(name) <= width:
+        return name
+    head = (width - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
+
+
+def cell(text: str, limit: int = 200, style: str = "") -> Text:
+    """Return safe text as a renderable in which rich looks for no markup."""
+    return Text(plain(text, limit), style=style)
+
+
+def number(value: float | None, decimals: int = 2) -> str:
+    """Return a figure with separators; fewer decimals the longer its whole part, so that columns stay narrow.
+
+    An en dash stands for none.
+    """
+    if value is None:
+        return "–"
+    size = abs(value)
+    shown = decimals if size < 99.995 else min(decimals, 1) if size < 999.95 else 0
+    return f"{value:,.{shown}f}"
+
+
+def count(value: int) -> str:
+    """Return a whole number with separators."""
+    return f"{value:,}"
+
+
+def plural(value: int, noun: str) -> str:
+    """Return the number with its noun: "1 request", "2 requests"."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

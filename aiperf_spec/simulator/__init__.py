@@ -1,0 +1,41 @@
+"""Simulate the speculative decoding of the supported engines behind an OpenAI-compatible server.
+
+It imports nothing else of the package, so that tests compare two independent readings of the wire format.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .config import FAULT_OUTCOMES, FAULTS, SimulatorConfig
+
+if TYPE_CHECKING:
+    from .process import SimulatorProcess
+    from .server import RunningSimulator, create_app, run, start
+
+__all__ = [
+    "FAULTS",
+    "FAULT_OUTCOMES",
+    "RunningSimulator",
+    "SimulatorConfig",
+    "SimulatorProcess",
+    "create_app",
+    "run",
+    "start",
+]
+
+_HOMES = {
+    "RunningSimulator": "server",
+    "SimulatorProcess": "process",
+    "create_app": "server",
+    "run": "server",
+    "start": "server",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # The server stands on aiohttp, which is slow to import and needed by `simulate` alone.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

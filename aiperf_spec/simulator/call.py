@@ -1,0 +1,197 @@
+"""Read a request body into what is to be generated for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from .config import SimulatorConfig
+from .drafter import CATEGORY_ACCEPTANCE, Draw, digest, draw_sequence
+from .text import count_tokens, guess_category, token_text
+
+Endpoint = Literal["chat", "completions"]
+Payload = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Hold one sequence of a response: its choice index, what was drawn, and the seed of its text."""
+
+    index: int
+    response_id: str
+    category: str
+    draw: Draw
+    seed: int
+
+    def text(self, start: int, end: int) -> str:
+        """Return the text of the tokens from `start` up to `end`."""
+        last = self.draw.completion_tokens
+        # The end-of-sequence token counts in the usage and shows in no text, as on the real engines.
+        visible = min(end, last - 1) if self.draw.finish_reason == "stop" else end
+        return "".join(token_text(self.category, self.seed, i) for i in range(start, visible))
+
+    def full_text(self) -> str:
+        """Return the text of the whole sequence."""
+        return self.text(0, self.draw.completion_tokens)
+
+
+class Piece(NamedTuple):
+    """Hold what one engine step gives one choice."""
+
+    generation: Generation
+    step: int
+    text: str
+    tokens_so_far: int
+    first: bool
+    last: bool
+
+
+class Event(NamedTuple):
+    """Hold a payload to send and the engine step, 0 being prefill, after which it is due.
+
+    `choice` is the choice whose progress the payload tells, None for what belongs to the response.
+    """
+
+    payload: Payload
+    step: int
+    choice: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Hold a valid request and everything that will be answered to it."""
+
+    endpoint: Endpoint
+    model: str
+    stream: bool
+    include_usage: bool
+    continuous_usage: bool
+    n: int
+    num_prompts: int
+    prompt_tokens: int
+    generations: tuple[Generation, ...]
+    body: Mapping[str, Any]
+
+    @property
+    def completion_tokens(self) -> int:
+        """Return the tokens of all choices together."""
+        return sum(generation.draw.completion_tokens for generation in self.generations)
+
+    @property
+    def last_step(self) -> int:
+        """Return the number of engine steps, after prefill, until every choice has ended."""
+        return max(generation.draw.steps for generation in self.generations)
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the chunks of all choices in the order of time: the choices of a step side by side."""
+        sent = [0] * len(self.generations)
+        for step in range(self.last_step + 1):
+            for position, generation in enumerate(self.generations):
+                chunks = generation.draw.chunks
+                if step < len(chunks):
+                    start = sent[position]
+                    sent[position] = end = start + chunks[step]
+                    text = generation.text(start, end)
+                    yield Piece(generation, step, text, end, step == 0, step == len(chunks) - 1)
+
+
+def prompt_texts(body: Mapping[str, Any], endpoint: Endpoint) -> list[str] | None:
+    """Return the prompts of a body as text, None when it has none that an engine would take."""
+    if endpoint == "chat":
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            return None
+        if not all(isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages):
+            return None
+        spoken = [m for m in messages if m["role"] == "user"] or messages
+        return ["\n".join(_content_text(m.get("content")) for m in spoken)]
+    prompt = body.get("prompt")
+    if isinstance(prompt, str):
+        return [prompt]
+    if isinstance(prompt, list) and prompt:
+        if all(isinstance(item, int) for item in prompt):
+            return [" ".join(map(str, prompt))]
+        if all(isinstance(item, str) for item in prompt):
+            return prompt
+        if all(isinstance(item, list) and all(isinstance(i, int) for i in item) for item in prompt):
+            return [" ".join(map(str, item)) for item in prompt]
+    return None
+
+
+def prompt_token_count(body: Mapping[str, Any], endpoint: Endpoint) -> int:
+    """Count the tokens of all prompts of a valid body, a chat template's own included."""
+    if endpoint == "chat":
+        return 3 + sum(4 + count_tokens(_content_text(m.get("content"))) for m in body["messages"])
+    return sum(map(count_tokens, prompt_texts(body, endpoint) or ()))
+
+
+def requested_tokens(body: Mapping[str, Any], config: SimulatorConfig) -> int:
+    """Return the limit that a body sets on the output, or the default."""
+    for key in ("max_completion_tokens", "max_tokens"):
+        value = body.get(key)
+        if value is not None:
+            return int(value)
+    return config.default_max_tokens
+
+
+def read_call(
+    body: Mapping[str, Any], endpoint: Endpoint, config: SimulatorConfig, sequence: int, id_format: str
+) -> Call:
+    """Draw the answer to a body that the engine has accepted.
+
+    The draws depend on the seed, the model's name, the prompt and the place of the choice among the `n`
+    of its prompt, on nothing else; the ids of the response on the arrival number as well.
+    """
+    model = body.get("model")
+    model = model if isinstance(model, str) else config.model
+    prompts = prompt_texts(body, endpoint) or [""]
+    keys = [orjson.dumps(body["messages"], option=orjson.OPT_SORT_KEYS)] if endpoint == "chat" else prompts
+    options = body.get("stream_options")
+    options = options if isinstance(options, dict) else {}
+    n = int(body.get("n") or 1)
+    prompt_tokens = prompt_token_count(body, endpoint)
+    room = config.max_model_len - prompt_tokens // len(prompts)
+    generations: list[Generation] = []
+    for prompt, key in zip(prompts, keys, strict=True):
+        category = guess_category(prompt)
+        base = CATEGORY_ACCEPTANCE[category] if config.acceptance is None else config.acceptance
+        for choice in range(n):
+            seed = digest(config.seed, model, key, choice)
+            draw = draw_sequence(
+                seed,
+                first_acceptance=base,
+                draft_length=config.draft_length,
+                max_tokens=min(requested_tokens(body, config), room),
+                min_tokens=int(body.get("min_tokens") or 0),
+                ignore_eos=bool(body.get("ignore_eos")),
+                # Only the n-gram drafter captured from vLLM proposed fewer tokens than it may.
+                short_drafts=config.engine == "vllm",
+            )
+            index = len(generations)
+            response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")
+            generations.append(Generation(index, response_id, category, draw, seed))
+    return Call(
+        endpoint=endpoint,
+        model=model,
+        stream=bool(body.get("stream")),
+        include_usage=bool(options.get("include_usage")),
+        continuous_usage=bool(options.get("continuous_usage_stats")),
+        n=n,
+        num_prompts=len(prompts),
+        prompt_tokens=prompt_tokens,
+        generations=tuple(generations),
+        body=body,
+    )
+
+
+def _content_text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(
+            str(part.get("text", "")) for part in content if isinstance(part, dict) and part.get("type") == "text"
+        )
+    return ""

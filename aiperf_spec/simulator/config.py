@@ -1,0 +1,115 @@
+"""Define what a simulated server can be told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+EngineName = Literal["vllm", "tensorrt_llm", "sglang"]
+Level = Literal["none", "summary", "detailed"]
+Outcome = Literal["ok", "error"]
+
+DEFAULT_SPEC_TOKENS: Mapping[str, int] = MappingProxyType({"vllm": 5, "tensorrt_llm": 3, "sglang": 7})
+
+FAULT_OUTCOMES: Mapping[str, Outcome] = MappingProxyType(
+    {
+        "connection_refused": "error",
+        "reset_before_headers": "error",
+        "reset_mid_event": "error",
+        "stall": "error",
+        "slow_first_byte": "ok",
+        "http_400_json": "error",
+        "http_500_json": "error",
+        "http_503_flat_json": "error",
+        "http_502_html": "error",
+        "http_500_empty": "error",
+        "ok_with_error_object": "error",
+        "truncated_json": "error",
+        "wrong_content_type": "ok",
+        "endless_line": "error",
+        "duplicate_stats": "ok",
+        "stats_on_every_chunk": "ok",
+        "missing_usage": "ok",
+        "gzip": "ok",
+        "keepalive_comments": "ok",
+        "crlf": "ok",
+        "split_utf8": "ok",
+    }
+)
+FAULTS: tuple[str, ...] = tuple(FAULT_OUTCOMES)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorConfig:
+    """Hold the settings of one simulated server.
+
+    `num_spec_tokens` of None takes the engine's default; `level` is vLLM's
+    `--per-request-spec-decode-metrics`; `acceptance` overrides the probability, otherwise given by the
+    category of the prompt, that a first draft token is accepted. `faults` are (name, share of requests)
+    pairs. Raises ValueError for a value that no server could have.
+    """
+
+    engine: EngineName
+    host: str = "127.0.0.1"
+    port: int = 0
+    model: str = "simulated-model"
+    num_spec_tokens: int | None = None
+    step_time_ms: float = 4.0
+    prefill_time_ms: float = 8.0
+    seed: int = 0
+    level: Level = "detailed"
+    acceptance: float | None = None
+    max_model_len: int = 8192
+    default_max_tokens: int = 64
+    faults: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.engine not in get_args(EngineName):
+            raise ValueError(f"unknown engine {self.engine!r}: choose one of {', '.join(DEFAULT_SPEC_TOKENS)}")
+        if self.level not in get_args(Level):
+            raise ValueError(f"unknown level {self.level!r}: choose one of {', '.join(get_args(Level))}")
+        if self.num_spec_tokens is not None and self.num_spec_tokens < 1:
+            raise ValueError(f"num_spec_tokens must be at least 1, got {self.num_spec_tokens}")
+        if self.acceptance is not None and not 0.0 <= self.acceptance <= 1.0:
+            raise ValueError(f"acceptance must lie in 0..1, got {self.acceptance}")
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port must lie in 0..65535, got {self.port}")
+        for name in ("step_time_ms", "prefill_time_ms"):
+            if not 0.0 <= getattr(self, name) < 1e9:
+                raise ValueError(f"{name} must be a non-negative number, got {getattr(self, name)}")
+        for name in ("max_model_len", "default_max_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for fault, share in self.faults:
+            if fault not in FAULT_OUTCOMES:
+                raise ValueError(f"unknown fault {fault!r}: choose among {', '.join(FAULTS)}")
+            if not 0.0 <= share <= 1.0:
+                raise ValueError(f"the share of fault {fault!r} must lie in 0..1, got {share}")
+        if sum(share for _, share in self.faults) > 1.0 + 1e-9:
+            raise ValueError("the shares of all faults together exceed 1")
+
+    @property
+    def draft_length(self) -> int:
+        """Return k, the number of tokens drafted in a full verify step."""
+        return self.num_spec_tokens or DEFAULT_SPEC_TOKENS[self.engine]
+
+    def to_json(self) -> str:
+        """Return the settings as one JSON object that `from_json` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> SimulatorConfig:
+        """Build a configuration from a JSON object of its fields; raise ValueError for anything else."""
+        values: Any = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError("the configuration must be a JSON object")
+        unknown = values.keys() - {field.name for field in fields(cls)}
+        if unknown:
+            raise ValueError(f"unknown settings: {', '.join(sorted(unknown))}")
+        if "engine" not in values:
+            raise ValueError("the configuration names no engine")
+        faults = tuple((str(name), float(share)) for name, share in values.pop("faults", ()))
+        return cls(**values, faults=faults)

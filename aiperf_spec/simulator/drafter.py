@@ -1,0 +1,160 @@
+"""Draw what a speculative decoder would have done, from a seed and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from random import Random
+from types import MappingProxyType
+from typing import Literal
+
+# Code and mathematics repeat themselves, prose does not: the order is what published runs agree on.
+CATEGORY_ACCEPTANCE: Mapping[str, float] = MappingProxyType(
+    {
+        "coding": 0.88,
+        "math": 0.84,
+        "rag": 0.80,
+        "summarization": 0.77,
+        "stem": 0.74,
+        "reasoning": 0.72,
+        "qa": 0.69,
+        "humanities": 0.64,
+        "multilingual": 0.60,
+        "writing": 0.53,
+        "roleplay": 0.49,
+    }
+)
+POSITION_DECAY = 0.93
+SHORT_DRAFT_SHARE = 0.04
+
+# Natural lengths are log-normal, so that some answers end by themselves under any limit.
+_LENGTH_MEDIAN = 110
+_LENGTH_SIGMA = 0.8
+_LENGTH_FLOOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Hold one sequence: what each verify step proposed and accepted, and what came out.
+
+    `chunks` counts the tokens of each chunk: the prefill token, then one chunk a step. The last chunk is
+    cut at the length of the sequence, while the last step counts in full, as engines count it.
+    """
+
+    accepted: tuple[int, ...]
+    drafted: tuple[int, ...]
+    chunks: tuple[int, ...]
+    finish_reason: Literal["stop", "length"]
+
+    @property
+    def steps(self) -> int:
+        """Return the number of verify steps."""
+        return len(self.accepted)
+
+    @property
+    def num_accepted(self) -> int:
+        """Return the number of accepted draft tokens."""
+        return sum(self.accepted)
+
+    @property
+    def num_drafted(self) -> int:
+        """Return the number of proposed draft tokens."""
+        return sum(self.drafted)
+
+    @property
+    def completion_tokens(self) -> int:
+        """Return the number of tokens in the output, the end-of-sequence token included."""
+        return sum(self.chunks)
+
+    def histogram(self) -> dict[int, int]:
+        """Count the steps by how many tokens they accepted, without empty buckets."""
+        return dict(sorted(Counter(self.accepted).items()))
+
+    def dense_histogram(self, length: int) -> list[int]:
+        """Count the steps by how many tokens they accepted, as a list of at least `length` buckets."""
+        counts = Counter(self.accepted)
+        return [counts[j] for j in range(max(length, max(counts, default=-1) + 1))]
+
+    def head(self, steps: int) -> Draw:
+        """Return the same sequence as it stood after its first `steps` verify steps."""
+        return Draw(self.accepted[:steps], self.drafted[:steps], self.chunks[: steps + 1], self.finish_reason)
+
+
+def digest(*parts: object) -> int:
+    """Hash the parts into an integer that is the same in every process."""
+    hasher = blake2b(digest_size=16)
+    for part in parts:
+        data = str(part).encode("utf-8", "surrogatepass")
+        hasher.update(len(data).to_bytes(8, "big"))
+        hasher.update(data)
+    return int.from_bytes(hasher.digest(), "big")
+
+
+def uniform(*parts: object) -> float:
+    """Return a number in 0..1 (1 excluded) that the parts alone decide."""
+    return (digest(*parts) >> 75) / (1 << 53)
+
+
+def acceptance_curve(first: float, draft_length: int) -> tuple[float, ...]:
+    """Return the probability that position i is accepted given those before it: first * decay^(i - 1)."""
+    return tuple(first * POSITION_DECAY**i for i in range(draft_length))
+
+
+def natural_length(seed: int) -> int:
+    """Return the number of tokens after which the sequence would end by itself."""
+    length = math.exp(math.log(_LENGTH_MEDIAN) + _LENGTH_SIGMA * Random(seed ^ 0x1E17).gauss(0.0, 1.0))
+    return max(_LENGTH_FLOOR, round(length))
+
+
+def draw_sequence(
+    seed: int,
+    *,
+    first_acceptance: float,
+    draft_length: int,
+    max_tokens: int,
+    min_tokens: int = 0,
+    ignore_eos: bool = False,
+    short_drafts: bool = False,
+) -> Draw:
+    """Draw one sequence of at most `max_tokens` tokens.
+
+    Prefill gives the first token and every verify step its accepted tokens and one more. Steps do not
+    depend on the limit: a shorter limit sees a prefix of the same steps. `short_drafts` lets a step
+    propose fewer than `draft_length` tokens, as an n-gram drafter does when its match runs out.
+    """
+    rng = Random(seed)
+    curve = acceptance_curve(first_acceptance, draft_length)
+    limit = max(1, max_tokens)
+    natural = max(natural_length(seed), min_tokens)
+    ends_itself = not ignore_eos and natural <= limit
+    if ends_itself:
+        limit = natural
+    accepted: list[int] = []
+    drafted: list[int] = []
+    chunks = [1]
+    left = limit - 1
+    while left > 0:
+        proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else draft_length
+        drafted.append(proposed)
+        accepted.append(_leading_successes(rng, curve[:proposed]))
+        chunks.append(min(left, accepted[-1] + 1))
+        left -= chunks[-1]
+    return Draw(tuple(accepted), tuple(drafted), tuple(chunks), "stop" if ends_itself else "length")
+
+
+def _proposed(rng: Random, draft_length: int, *, first: bool) -> int:
+    short = rng.random() < (0.5 if first else SHORT_DRAFT_SHARE)
+    return rng.randint(1, draft_length) if short else draft_length
+
+
+def _leading_successes(rng: Random, curve: tuple[float, ...]) -> int:
+    # Every position is drawn, accepted or not, so that a step consumes the same amount of randomness
+    # and a change of the acceptance leaves the later steps comparable.
+    draws = [rng.random() for _ in curve]
+    for index, (value, probability) in enumerate(zip(draws, curve, strict=True)):
+        if value >= probability:
+            return index
+    return len(curve)

@@ -1,0 +1,22 @@
+"""Hold the response formats of the simulated engines."""
+
+from __future__ import annotations
+
+from ..config import SimulatorConfig
+from .engine import Engine, RejectedError
+from .sglang import SglangEngine
+from .tensorrt_llm import TensorrtLlmEngine
+from .vllm import VllmEngine
+
+__all__ = ["Engine", "RejectedError", "make_engine"]
+
+_ENGINES: dict[str, type[Engine]] = {
+    "vllm": VllmEngine,
+    "tensorrt_llm": TensorrtLlmEngine,
+    "sglang": SglangEngine,
+}
+
+
+def make_engine(config: SimulatorConfig) -> Engine:
+    """Build the engine that a configuration names."""
+    return _ENGINES[config.engine](config)

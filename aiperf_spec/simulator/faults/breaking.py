@@ -1,0 +1,160 @@
+"""Break a response or its connection off."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+import orjson
+from aiohttp import web
+
+from ..call import Payload
+from ..writer import DONE, BrokenOffError, Exchange, ResponseWriter
+
+REFUSING_S = 0.1
+ENDLESS_BYTES = 80 * 1024 * 1024
+# A stream breaks at its third event, or at the first with a finish reason if that comes sooner.
+EVENTS_BEFORE_BREAK = 2
+# What was written before a reset has to leave the kernel first, or the reset discards it.
+SETTLE_S = 0.02
+
+
+class Breaking(ResponseWriter):
+    """Write a few events, then break off; a body that is not streamed breaks at once."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange)
+        self.sent = 0
+
+    async def send_event(self, payload: Payload) -> None:
+        """Send an event, or break off in its place."""
+        finishing = any(choice.get("finish_reason") for choice in payload["choices"])
+        if self.sent >= EVENTS_BEFORE_BREAK or finishing:
+            await self.break_off(payload)
+            raise BrokenOffError
+        self.sent += 1
+        await super().send_event(payload)
+
+    async def send_body(self, payload: Payload) -> None:
+        """Break off in place of the body."""
+        await self.pace(self.call.last_step)
+        await self.break_off(payload)
+        raise BrokenOffError
+
+    async def break_off(self, payload: Payload) -> None:
+        """Do what stands in place of a payload."""
+        raise NotImplementedError
+
+    async def write_half(self, payload: Payload) -> None:
+        """Write the first half of an event, or of a body whose full length was announced."""
+        data = orjson.dumps(payload)
+        if self.call.stream:
+            data = self.frame(data)
+        else:
+            await self.open(self.body_type, len(data))
+        await self.write(data[: len(data) // 2])
+
+
+class ConnectionRefused(ResponseWriter):
+    """Drop the connection before any byte and refuse new ones for a moment."""
+
+    async def respond(self) -> web.StreamResponse:
+        """Stop listening, then hang up."""
+        if self.exchange.listener is not None:
+            self.exchange.listener.refuse_for(REFUSING_S)
+        hang_up(self.exchange.request, reset=False)
+        return self.response
+
+
+class ResetBeforeHeaders(ResponseWriter):
+    """Reset the connection before any byte."""
+
+    async def respond(self) -> web.StreamResponse:
+        """Send a reset."""
+        await self.pace(0)
+        hang_up(self.exchange.request, reset=True)
+        return self.response
+
+
+class ResetMidEvent(Breaking):
+    """Reset the connection halfway through an event."""
+
+    async def break_off(self, payload: Payload) -> None:
+        """Write half an event and reset."""
+        await self.write_half(payload)
+        await asyncio.sleep(SETTLE_S)
+        hang_up(self.exchange.request, reset=True)
+
+
+class Stall(Breaking):
+    """Fall silent after a few events, with the connection left open."""
+
+    async def break_off(self, payload: Payload) -> None:
+        """Wait until the client has left."""
+        if not self.call.stream:
+            await self.write_half(payload)
+        # The server cancels a handler whose client has left.
+        await asyncio.Event().wait()
+
+
+class TruncatedJson(Breaking):
+    """End an event, or the body, in the middle of its JSON, and the response cleanly."""
+
+    async def break_off(self, payload: Payload) -> None:
+        """Write a whole event of half a JSON object and end."""
+        data = orjson.dumps(payload)
+        data = data[: len(data) // 2]
+        if self.call.stream:
+            data = self.frame(data)
+        else:
+            await self.open(self.body_type, len(data))
+        await self.write(data)
+        await self.end()
+
+
+class OkWithErrorObject(Breaking):
+    """Report an error in a response whose status was 200."""
+
+    async def break_off(self, payload: Payload) -> None:
+        """Write the error as SGLang's and vLLM's streams do, and what they send after it."""
+        engine = self.exchange.engine
+        message, kind = "EngineCore encountered an issue.", "InternalServerError"
+        detail = {"object": "error", "message": message, "type": kind, "param": None, "code": 500}
+        if not self.call.stream:
+            data = orjson.dumps(engine.error(message, kind, 500))
+            await self.open(self.body_type, len(data))
+            await self.write(data)
+        else:
+            await self.write(self.frame(orjson.dumps({"error": detail})))
+            for event in engine.stream(self.call) if engine.trailer_after_error else ():
+                if not event.payload["choices"]:
+                    self.note_stats(event.payload)
+                    await self.write(self.frame(orjson.dumps(event.payload)))
+            await self.write(self.frame(DONE))
+        await self.end()
+
+
+class EndlessLine(Breaking):
+    """Write one line that does not end before a client has lost patience."""
+
+    async def break_off(self, payload: Payload) -> None:
+        """Write a string without an end, up to a bound that keeps a client without one alive."""
+        if not self.call.stream:
+            await self.open(self.body_type)
+        await self.write((b"data: " if self.call.stream else b"") + b'{"id":"')
+        block = b"x" * 262_144
+        for _ in range(ENDLESS_BYTES // len(block)):
+            await self.write(block)
+        await self.end()
+
+
+def hang_up(request: web.Request, *, reset: bool) -> None:
+    """Drop the connection without a word, with RST if `reset`."""
+    transport = request.transport
+    if transport is None:
+        return
+    connection = transport.get_extra_info("socket")
+    if reset and connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

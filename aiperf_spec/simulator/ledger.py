@@ -1,0 +1,93 @@
+"""Record what the simulator drew for each request, so that a measurement can be held against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .config import Outcome
+from .drafter import Draw
+
+
+@dataclass(slots=True)
+class LedgerEntry:
+    """Hold one request attempt, in order of arrival.
+
+    The acceptance figures are totals over the sequences, `per_step_accepted` and `per_step_drafted` in
+    the order of the choices and `steps_per_choice` says where one ends. `outcome` is what the response
+    was meant to be, `stats_sent` whether a statistics object really left, `finished` whether the whole
+    response did; `in_flight` counts the requests in progress at arrival, this one included.
+    """
+
+    sequence: int
+    endpoint: str
+    in_flight: int
+    request_id: str | None = None
+    stream: bool = False
+    category: str | None = None
+    fault: str | None = None
+    outcome: Outcome = "ok"
+    status: int = 200
+    stats_sent: bool = False
+    finished: bool = False
+    steps: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    histogram: dict[int, int] = field(default_factory=dict)
+    per_step_accepted: list[int] = field(default_factory=list)
+    per_step_drafted: list[int] = field(default_factory=list)
+    steps_per_choice: list[int] = field(default_factory=list)
+    completion_tokens: int = 0
+    prompt_tokens: int = 0
+
+    def record(self, draws: Sequence[Draw]) -> None:
+        """Add up what was drawn for the sequences of this request."""
+        counts: Counter[int] = Counter()
+        for draw in draws:
+            counts.update(draw.accepted)
+            self.per_step_accepted += draw.accepted
+            self.per_step_drafted += draw.drafted
+            self.steps_per_choice.append(draw.steps)
+            self.completion_tokens += draw.completion_tokens
+        self.histogram = dict(sorted(counts.items()))
+        self.steps = len(self.per_step_accepted)
+        self.accepted = sum(self.per_step_accepted)
+        self.proposed = sum(self.per_step_drafted)
+
+
+class Ledger:
+    """Keep the entries of a server and how many requests it had in flight."""
+
+    def __init__(self) -> None:
+        self.entries: list[LedgerEntry] = []
+        self.in_flight = 0
+        self.peak_in_flight = 0
+        self._arrivals = 0
+
+    def open(self, endpoint: str, request_id: str | None) -> LedgerEntry:
+        """Begin the entry of a request that has arrived."""
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        entry = LedgerEntry(self._arrivals, endpoint, self.in_flight, request_id)
+        self._arrivals += 1
+        self.entries.append(entry)
+        return entry
+
+    def close(self) -> None:
+        """Count a request as no longer in flight."""
+        self.in_flight -= 1
+
+    def reset(self) -> None:
+        """Forget every entry and number arrivals from zero again, so that faults repeat as well."""
+        self.entries = []
+        self._arrivals = 0
+        self.peak_in_flight = self.in_flight
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the entries as JSON values; histogram keys become strings."""
+        rows = [asdict(entry) for entry in self.entries]
+        for row in rows:
+            row["histogram"] = {str(bucket): steps for bucket, steps in row["histogram"].items()}
+        return rows

@@ -1,0 +1,109 @@
+"""Run a simulated server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .config import SimulatorConfig
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 0.7
+
+
+class SimulatorProcess:
+    """Start a server in a process of its own on entry and end it on exit.
+
+    The child ends when the pipe to its input closes, so it never outlives its parent, however that ends;
+    it has a session of its own, so Ctrl-C reaches the parent alone. Raises RuntimeError if it does not
+    come up.
+    """
+
+    def __init__(self, config: SimulatorConfig) -> None:
+        self.config = config
+        self.url = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of the running child."""
+        if self._process is None:
+            raise RuntimeError("the simulator is not running")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the child and wait until it answers requests."""
+        package_root = str(Path(__file__).resolve().parents[2])
+        inherited = os.environ.get("PYTHONPATH")
+        path = package_root if not inherited else os.pathsep.join((package_root, inherited))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "aiperf_spec.simulator", self.config.to_json()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,
+        )
+        line = self._first_line(self._process)
+        if not line.startswith("http://"):
+            self.stop()
+            raise RuntimeError("the simulator did not come up; its own message is on stderr")
+        self.url = line
+
+    def stop(self) -> None:
+        """End the child, by force if it lingers."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def ledger(self) -> list[dict[str, Any]]:
+        """Fetch the ledger."""
+        with urllib.request.urlopen(f"{self.url}/ledger", timeout=10) as response:
+            entries: list[dict[str, Any]] = json.load(response)
+        return entries
+
+    def reset_ledger(self) -> None:
+        """Empty the ledger."""
+        request = urllib.request.Request(f"{self.url}/ledger/reset", method="POST")
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def __enter__(self) -> SimulatorProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @staticmethod
+    def _first_line(process: subprocess.Popen[bytes]) -> str:
+        # A thread, because a pipe can be read with a timeout on no other portable way.
+        lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        output = process.stdout
+        assert output is not None
+        reader = threading.Thread(target=lambda: lines.put(output.readline()), daemon=True)
+        reader.start()
+        try:
+            line = lines.get(timeout=START_TIMEOUT_S)
+        except queue.Empty:
+            process.kill()
+            line = lines.get()
+        reader.join()
+        return line.decode("utf-8", "replace").strip()

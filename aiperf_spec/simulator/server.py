@@ -1,0 +1,289 @@
+"""Serve the simulated engine over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from .call import Endpoint
+from .config import FAULT_OUTCOMES, SimulatorConfig
+from .engines import Engine, RejectedError, make_engine
+from .faults import fault_for, writer_for
+from .ledger import Ledger, LedgerEntry
+from .writer import HEADERS, Exchange
+
+BACKLOG = 4096
+MAX_BODY_BYTES = 64 * 1024 * 1024
+SHUTDOWN_S = 0.2
+MAX_OPEN_FILES = 8192
+
+
+class Listener:
+    """Own the listening socket of a server, so that it can be closed for a while and opened again."""
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
+        self._runner = runner
+        self._address: tuple[Any, ...] = (host, port)
+        self._family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._site: web.SockSite | None = None
+        self._reopening: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """Return the port listened on."""
+        return int(self._address[1])
+
+    async def open(self) -> None:
+        """Bind and listen; raise OSError if the address cannot be had."""
+        bound = self._bind()
+        self._address = bound.getsockname()
+        await self._listen(bound)
+
+    def refuse_for(self, seconds: float) -> None:
+        """Refuse connections for a while; those that are open go on."""
+        if self._reopening is None or self._reopening.done():
+            self._reopening = asyncio.get_running_loop().create_task(self._refuse(seconds))
+
+    async def close(self) -> None:
+        """Stop listening for good."""
+        if self._reopening is not None:
+            self._reopening.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reopening
+
+    async def _refuse(self, seconds: float) -> None:
+        if self._site is None:
+            return
+        await self._site.stop()
+        self._site = None
+        # Bound but not listening, the port refuses connections and nobody else can take it.
+        placeholder = self._bind()
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            placeholder.close()
+            raise
+        await self._listen(placeholder)
+
+    def _bind(self) -> socket.socket:
+        bound = socket.socket(self._family, socket.SOCK_STREAM)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(self._address)
+        except OSError:
+            bound.close()
+            raise
+        return bound
+
+    async def _listen(self, bound: socket.socket) -> None:
+        self._site = web.SockSite(self._runner, bound, backlog=BACKLOG)
+        await self._site.start()
+
+
+class Simulator:
+    """Answer the requests of one simulated server."""
+
+    def __init__(self, config: SimulatorConfig) -> None:
+        self.config = config
+        self.engine: Engine = make_engine(config)
+        self.ledger = Ledger()
+        self.listener: Listener | None = None
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /v1/chat/completions."""
+        return await self._generate(request, "chat")
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /v1/completions."""
+        return await self._generate(request, "completions")
+
+    async def models(self, request: web.Request) -> web.Response:
+        """Answer GET /v1/models."""
+        return _json(self.engine.models())
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Answer GET /health."""
+        return web.Response(headers=HEADERS)
+
+    async def show_ledger(self, request: web.Request) -> web.Response:
+        """Answer GET /ledger with every entry, and the peak of requests in flight in a header."""
+        response = _json(self.ledger.to_json())
+        response.headers["X-Peak-In-Flight"] = str(self.ledger.peak_in_flight)
+        return response
+
+    async def reset_ledger(self, request: web.Request) -> web.Response:
+        """Answer POST /ledger/reset."""
+        self.ledger.reset()
+        return _json([])
+
+    async def not_found(self, request: web.Request) -> web.Response:
+        """Answer any other path."""
+        return _json({"detail": "Not Found"}, 404)
+
+    async def _generate(self, request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
+        started = asyncio.get_running_loop().time()
+        entry = self.ledger.open(endpoint, request.headers.get("x-request-id"))
+        try:
+            return await self._answer(request, endpoint, entry, started)
+        except RejectedError as rejection:
+            entry.outcome, entry.status, entry.finished = "error", rejection.status, True
+            return _json(rejection.payload, rejection.status)
+        except ConnectionError:
+            # The client has left: nothing is left to answer to.
+            entry.finished = False
+            return web.Response()
+        finally:
+            self.ledger.close()
+
+    async def _answer(
+        self, request: web.Request, endpoint: Endpoint, entry: LedgerEntry, started: float
+    ) -> web.StreamResponse:
+        try:
+            body = orjson.loads(await request.read())
+        except orjson.JSONDecodeError as problem:
+            raise self.engine.malformed(endpoint, problem.pos, problem.msg) from None
+        if not isinstance(body, dict):
+            raise self.engine.refuse("Input should be a valid dictionary")
+        call = self.engine.accept(body, endpoint, entry.sequence)
+        entry.stream = call.stream
+        entry.category = call.generations[0].category
+        entry.prompt_tokens = call.prompt_tokens
+        entry.record([generation.draw for generation in call.generations])
+        entry.fault = fault_for(self.config, entry.sequence)
+        if entry.fault is not None:
+            entry.outcome = FAULT_OUTCOMES[entry.fault]
+        exchange = Exchange(request, self.engine, call, entry, started, self.listener)
+        return await writer_for(entry.fault, exchange).respond()
+
+
+class RunningSimulator:
+    """Be a server that runs in the current event loop; stop it, or use it as an async context manager."""
+
+    def __init__(self, simulator: Simulator, runner: web.AppRunner, listener: Listener) -> None:
+        self._runner = runner
+        self._listener = listener
+        self.config = simulator.config
+        self.ledger = simulator.ledger
+
+    @property
+    def port(self) -> int:
+        """Return the port listened on."""
+        return self._listener.port
+
+    @property
+    def url(self) -> str:
+        """Return the address that a client on this machine reaches the server under."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.config.host, self.config.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    async def stop(self) -> None:
+        """Stop listening, drop what is in flight and free the port."""
+        await self._listener.close()
+        await self._runner.cleanup()
+
+    async def __aenter__(self) -> RunningSimulator:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+SIMULATOR = web.AppKey("simulator", Simulator)
+
+
+def create_app(config: SimulatorConfig) -> web.Application:
+    """Build the application; without a listener of ours `connection_refused` only hangs up."""
+    simulator = Simulator(config)
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app[SIMULATOR] = simulator
+    app.router.add_post("/v1/chat/completions", simulator.chat)
+    app.router.add_post("/v1/completions", simulator.completions)
+    app.router.add_get("/v1/models", simulator.models)
+    app.router.add_get("/health", simulator.health)
+    app.router.add_get("/ledger", simulator.show_ledger)
+    app.router.add_post("/ledger/reset", simulator.reset_ledger)
+    app.router.add_route("*", "/{path:.*}", simulator.not_found)
+    return app
+
+
+async def start(config: SimulatorConfig) -> RunningSimulator:
+    """Start a server in the running event loop; raise OSError if its address cannot be had."""
+    app = create_app(config)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S, handler_cancellation=True)
+    await runner.setup()
+    listener = Listener(runner, config.host, config.port)
+    try:
+        await listener.open()
+    except OSError:
+        await runner.cleanup()
+        raise
+    app[SIMULATOR].listener = listener
+    return RunningSimulator(app[SIMULATOR], runner, listener)
+
+
+def run(
+    config: SimulatorConfig,
+    on_ready: Callable[[str], None],
+    *,
+    until: Callable[[asyncio.Event], None] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; `on_ready` is given the URL once requests are answered.
+
+    `until` is given the event that ends the server, for another way to end it.
+    """
+    _allow_many_connections()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(config, on_ready, until))
+
+
+async def _serve(
+    config: SimulatorConfig,
+    on_ready: Callable[[str], None],
+    until: Callable[[asyncio.Event], None] | None,
+) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Signals belong to the main thread; elsewhere only `until` ends the server.
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, ended.set)
+    async with await start(config) as server:
+        if until is not None:
+            until(ended)
+        on_ready(server.url)
+        await ended.wait()
+
+
+def _allow_many_connections() -> None:
+    # macOS allows 256 open files by default, fewer than the requests a profile may have in flight.
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _json(payload: object, status: int = 200) -> web.Response:
+    data = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return web.Response(status=status, body=data, headers=HEADERS | {"Content-Type": "application/json"})

@@ -1,0 +1,139 @@
+"""Write one response to the client: paced, one flushed write for every event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import orjson
+from aiohttp import web
+
+from .call import Call, Event, Payload
+from .engines import Engine
+from .ledger import LedgerEntry
+
+if TYPE_CHECKING:
+    from .server import Listener
+
+HEADERS = {"Server": "uvicorn", "Vary": "Origin"}
+DONE = b"[DONE]"
+
+
+class BrokenOffError(Exception):
+    """Say that a response ended before its end, on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Hold a request, what is to be answered and where that is recorded.
+
+    `started` is the event loop's time at arrival, from which every step is due.
+    """
+
+    request: web.Request
+    engine: Engine
+    call: Call
+    entry: LedgerEntry
+    started: float
+    listener: Listener | None = None
+
+
+class ResponseWriter:
+    """Write a response as the engine would; each fault overrides the one hook it spoils."""
+
+    stream_type: ClassVar[str] = "text/event-stream; charset=utf-8"
+    body_type: ClassVar[str] = "application/json"
+    newline: ClassVar[bytes] = b"\n"
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.call = exchange.call
+        self.response = web.StreamResponse(headers=HEADERS)
+
+    async def respond(self) -> web.StreamResponse:
+        """Send the whole response."""
+        try:
+            if self.call.stream:
+                await self.send_stream(self.exchange.engine.stream(self.call))
+            else:
+                await self.send_body(self.exchange.engine.body(self.call))
+        except BrokenOffError:
+            return self.response
+        self.exchange.entry.finished = True
+        await self.end()
+        return self.response
+
+    async def send_stream(self, events: Iterable[Event]) -> None:
+        """Send the events of a stream, each when its engine step is over, and the end mark."""
+        await self.open(self.stream_type)
+        for event in events:
+            await self.pace(event.step)
+            for payload in self.transform(event):
+                await self.send_event(payload)
+        await self.write(self.frame(DONE))
+
+    async def send_body(self, payload: Payload) -> None:
+        """Send an answer in one piece, when its last engine step is over."""
+        await self.pace(self.call.last_step)
+        payload = self.transform_body(payload)
+        self.note_stats(payload)
+        data = orjson.dumps(payload)
+        await self.open(self.body_type, len(data))
+        await self.write(data)
+
+    async def send_event(self, payload: Payload) -> None:
+        """Send one payload as an event."""
+        self.note_stats(payload)
+        await self.write(self.frame(orjson.dumps(payload)))
+
+    async def open(self, content_type: str, length: int | None = None) -> None:
+        """Send the status line and headers at once, as uvicorn does; no length means chunks."""
+        self.response.headers["Content-Type"] = content_type
+        if length is None:
+            self.response.enable_chunked_encoding()
+        else:
+            self.response.content_length = length
+        writer = await self.response.prepare(self.exchange.request)
+        if writer is not None:
+            writer.send_headers()
+
+    async def pace(self, step: int) -> None:
+        """Wait until an engine step, 0 being prefill, is over."""
+        config = self.exchange.engine.config
+        due = self.exchange.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
+        # A late stream still yields, so that hundreds of them share one loop fairly.
+        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+
+    def transform(self, event: Event) -> list[Payload]:
+        """Return what to send for an event."""
+        return [event.payload]
+
+    def transform_body(self, payload: Payload) -> Payload:
+        """Return what to send as the body."""
+        return payload
+
+    def frame(self, data: bytes) -> bytes:
+        """Put the data of one event into the bytes of the event stream."""
+        return b"".join((b"data: ", data, self.newline, self.newline))
+
+    async def write(self, data: bytes) -> None:
+        """Write bytes of the content; one call, one packet where the network allows."""
+        await self.response.write(data)
+
+    async def end(self) -> None:
+        """End the response cleanly."""
+        await self.response.write_eof()
+
+    def note_stats(self, payload: Payload) -> None:
+        """Record that a payload about to leave carries statistics."""
+        if bears_stats(payload):
+            self.exchange.entry.stats_sent = True
+
+
+def bears_stats(payload: Payload) -> bool:
+    """Say whether a payload carries a statistics object of any engine."""
+    if payload.get("metrics") or payload.get("sglext"):
+        return True
+    return any("speculative_decoding" in choice for choice in payload.get("choices", ()))

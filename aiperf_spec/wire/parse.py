@@ -1,0 +1,176 @@
+"""Read one event, or one whole body, of an OpenAI-compatible response.
+
+The shapes are those of chat and text completions of the OpenAI API as vLLM 0.32.0, SGLang 0.5.23 and the documents of
+TensorRT-LLM show them (`tests/wire`). Whatever a server sends, `parse_event` returns; it never raises.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from aiperf_spec.models.response import ParsedResponse, Usage
+from aiperf_spec.wire.sse import SSEEvent
+
+_SHOWN = 200
+"""Characters of an unreadable event that its error message shows."""
+
+Paths = tuple[tuple[str, ...], ...]
+
+
+def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> ParsedResponse | None:
+    """Return what the event says; None for one without data.
+
+    `payload_paths` are the places where the adapters' engines put their objects.
+    """
+    data = event.data
+    if event.type == b"error":
+        return ParsedResponse(arrival_ns, error=_error_text(data))
+    try:
+        obj = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        stripped = data.strip()
+        if not stripped:
+            return None
+        if stripped == b"[DONE]":
+            return ParsedResponse(arrival_ns, is_done=True)
+        try:
+            # Python's reader takes NaN and infinity, which servers send although JSON has neither.
+            obj = json.loads(data.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            text = f"the server sent what is not JSON: {_start(data)}"
+            return ParsedResponse(arrival_ns, error=text, malformed=True)
+    if not isinstance(obj, dict):
+        text = f"the server sent JSON that is no object: {_start(data)}"
+        return ParsedResponse(arrival_ns, error=text, malformed=True)
+    return _parse_object(obj, arrival_ns, payload_paths)
+
+
+def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths) -> ParsedResponse:
+    response = ParsedResponse(arrival_ns)
+    error = obj.get("error")
+    if error or isinstance(error, dict):
+        response.error = message_of(error)
+        return response
+    if obj.get("object") == "error":
+        response.error = message_of(obj)
+        return response
+    choices = obj.get("choices")
+    if isinstance(choices, list):
+        for position, choice in enumerate(choices):
+            if isinstance(choice, dict):
+                _read_choice(choice, position, response)
+    usage = obj.get("usage")
+    if isinstance(usage, dict):
+        response.usage = _usage(usage)
+    response.spec_decode_stats = _capture(obj, payload_paths)
+    return response
+
+
+def _read_choice(choice: dict[str, Any], position: int, response: ParsedResponse) -> None:
+    index = choice.get("index")
+    index = index if type(index) is int else position
+    if index not in response.choice_indices:
+        response.choice_indices += (index,)
+    finish_reason = choice.get("finish_reason")
+    if isinstance(finish_reason, str) and finish_reason:
+        response.finish_reasons += (finish_reason,)
+    text = choice.get("text")
+    if text and isinstance(text, str):
+        response.text += text
+        response.is_content = True
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        delta = choice.get("message")
+        if not isinstance(delta, dict):
+            return
+    content = delta.get("content")
+    if content and isinstance(content, str | list):
+        response.text += content if isinstance(content, str) else _parts_text(content)
+        response.is_content = True
+    if len(delta) == 1:
+        return
+    # vLLM moved from `reasoning_content` to `reasoning`; some servers send both with the same text.
+    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+    if reasoning and isinstance(reasoning, str):
+        response.reasoning += reasoning
+        response.is_content = True
+    if delta.get("tool_calls") or delta.get("function_call"):
+        response.is_content = True
+    refusal = delta.get("refusal")
+    if refusal and isinstance(refusal, str):
+        response.text += refusal
+        response.is_content = True
+
+
+def _parts_text(parts: list[Any]) -> str:
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _usage(usage: dict[str, Any]) -> Usage | None:
+    parsed = Usage(
+        _token_count(usage.get("prompt_tokens")),
+        _token_count(usage.get("completion_tokens")),
+        _token_count(usage.get("total_tokens")),
+    )
+    # SGLang sends running usage with some keys null; an object without a single count is no report.
+    return None if parsed == Usage(None, None, None) else parsed
+
+
+def _token_count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**53 else None
+
+
+def _capture(obj: dict[str, Any], payload_paths: Paths) -> Any:
+    found: list[Any] = []
+    for path in payload_paths:
+        _collect(obj, path, 0, found)
+    if len(found) > 1:
+        return found
+    return found[0] if found else None
+
+
+def _collect(node: Any, path: tuple[str, ...], depth: int, found: list[Any]) -> None:
+    for position in range(depth, len(path)):
+        key = path[position]
+        if key == "*":
+            if isinstance(node, list):
+                for item in node:
+                    _collect(item, path, position + 1, found)
+            return
+        if not isinstance(node, dict):
+            return
+        node = node.get(key)
+    if node and isinstance(node, dict | list):
+        found.append(node)
+
+
+def message_of(error: Any) -> str:
+    """Return the message in a server's error, however it is wrapped; at worst the error itself as text."""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, dict):
+        for key in ("message", "error", "detail", "msg"):
+            value = error.get(key)
+            if isinstance(value, str) and value:
+                return value
+            if isinstance(value, dict | list) and value:
+                return message_of(value)
+    if isinstance(error, list) and error:
+        return message_of(error[0])
+    return json.dumps(error, ensure_ascii=False, default=str)
+
+
+def _error_text(data: bytes) -> str:
+    try:
+        return message_of(json.loads(data.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return data.decode("utf-8", "replace") or "the server sent an error event without a message"
+
+
+def _start(data: bytes) -> str:
+    text = data[: 4 * _SHOWN].decode("utf-8", "replace")
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

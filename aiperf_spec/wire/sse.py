@@ -1,0 +1,122 @@
+"""Decode server-sent events from bytes, as the WHATWG HTML standard defines the format.
+
+Two liberties, both for servers that people run: an event that the end of the body cuts off is still given out, and
+llama.cpp's non-standard `error:` field is given out as an event of type "error".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+
+
+class SSEEvent(NamedTuple):
+    """One event: its data lines joined with LF, and its type where the server named one."""
+
+    data: bytes
+    type: bytes = b""
+
+
+class EventTooLargeError(ValueError):
+    """Refuse an event that grows past `MAX_EVENT_BYTES` without ending."""
+
+
+class SSEDecoder:
+    """Turn bytes, cut anywhere, into events.
+
+    Only LF, CR and CRLF end a line: never U+2028 and its kind, which JSON strings may hold raw. Each byte is looked
+    at a fixed number of times, however small the pieces in which a long line arrives.
+    """
+
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+        self._size = 0
+        self._data: list[bytes] = []
+        self._type = b""
+        self._skip_lf = False
+        self._at_start = True
+
+    def decode(self, chunk: bytes) -> list[SSEEvent]:
+        """Return the events that this chunk completes; raise `EventTooLargeError` past the limit."""
+        if self._at_start:
+            chunk = self._strip_bom(chunk)
+        if self._skip_lf and chunk:
+            self._skip_lf = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+        if not end:
+            self._keep(chunk)
+            return []
+        # A CR that ends the chunk ends its line now; an LF that follows in the next chunk is part of it.
+        self._skip_lf = end == len(chunk) and chunk.endswith(b"\r")
+        block = chunk[:end] if not self._tail else b"".join([*self._tail, chunk[:end]])
+        self._tail.clear()
+        self._size = sum(map(len, self._data))
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = block.split(b"\n")
+        lines.pop()
+        events = self._lines(lines)
+        if end < len(chunk):
+            self._keep(chunk[end:])
+        return events
+
+    def flush(self) -> list[SSEEvent]:
+        """Return what the end of the body leaves: at most one event, whose last line or blank line is missing."""
+        lines = [b"".join(self._tail), b""]
+        self._tail.clear()
+        return self._lines(lines)
+
+    def _strip_bom(self, chunk: bytes) -> bytes:
+        head = b"".join([*self._tail, chunk])
+        self._tail.clear()
+        self._size = 0
+        if len(head) < len(_BOM) and _BOM.startswith(head):
+            self._keep(head)
+            return b""
+        self._at_start = False
+        return head.removeprefix(_BOM)
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._tail.append(piece)
+        self._size += len(piece)
+        if self._size > MAX_EVENT_BYTES:
+            raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+
+    def _lines(self, lines: list[bytes]) -> list[SSEEvent]:
+        events = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                    events.append(SSEEvent(data, self._type))
+                    self._data = []
+                    self._size = 0
+                self._type = b""
+                continue
+            if line.startswith(b"data:"):
+                value = line[6:] if line.startswith(b"data: ") else line[5:]
+                self._data.append(value)
+                self._size += len(value)
+                if self._size > MAX_EVENT_BYTES:
+                    raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+                continue
+            self._field(line)
+        return events
+
+    def _field(self, line: bytes) -> None:
+        # Comments, ids, retry times and unknown fields bear no data; a comment's name is empty.
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            self._type = value
+        elif name == b"data":
+            self._data.append(value)
+        elif name == b"error":
+            self._type = b"error"
+            self._data.append(value)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiperf_spec.simulator.drafter import (
+    CATEGORY_ACCEPTANCE,
+    Draw,
+    acceptance_curve,
+    digest,
+    draw_sequence,
+    natural_length,
+    uniform,
+)
+from aiperf_spec.simulator.text import CATEGORIES
+
+draws = st.builds(
+    draw_sequence,
+    st.integers(0, 2**128 - 1),
+    first_acceptance=st.floats(0, 1),
+    draft_length=st.integers(1, 9),
+    max_tokens=st.integers(1, 300),
+    min_tokens=st.integers(0, 50),
+    ignore_eos=st.booleans(),
+    short_drafts=st.booleans(),
+)
+
+
+@given(draws)
+def test_identities(draw: Draw) -> None:
+    assert len(draw.accepted) == len(draw.drafted) == draw.steps == len(draw.chunks) - 1
+    assert all(0 <= a <= d for a, d in zip(draw.accepted, draw.drafted, strict=True))
+    assert draw.chunks[0] == 1
+    assert all(c == a + 1 for c, a in zip(draw.chunks[1:-1], draw.accepted[:-1], strict=False))
+    if draw.steps:
+        assert 1 <= draw.chunks[-1] <= draw.accepted[-1] + 1
+    histogram = draw.histogram()
+    assert sum(histogram.values()) == draw.steps
+    assert sum(j * steps for j, steps in histogram.items()) == draw.num_accepted
+    assert 0 not in histogram.values()
+    dense = draw.dense_histogram(4)
+    assert {j: steps for j, steps in enumerate(dense) if steps} == histogram
+    assert len(dense) >= 4
+    assert draw.completion_tokens <= draw.num_accepted + draw.steps + 1
+
+
+@given(draws, st.integers(0, 400))
+def test_head_is_a_prefix(draw: Draw, steps: int) -> None:
+    head = draw.head(steps)
+    assert head.steps == min(steps, draw.steps)
+    assert draw.accepted[: head.steps] == head.accepted
+    assert head.completion_tokens <= draw.completion_tokens
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(1, 200), st.integers(1, 200))
+def test_a_limit_only_cuts(seed: int, one: int, other: int) -> None:
+    settings: dict[str, Any] = {"first_acceptance": 0.7, "draft_length": 5, "short_drafts": True}
+    short = draw_sequence(seed, max_tokens=min(one, other), **settings)
+    long = draw_sequence(seed, max_tokens=max(one, other), **settings)
+    assert long.accepted[: short.steps] == short.accepted
+    assert long.drafted[: short.steps] == short.drafted
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(1, 400), st.integers(0, 400))
+def test_length(seed: int, limit: int, least: int) -> None:
+    settings: dict[str, Any] = {"first_acceptance": 0.7, "draft_length": 5}
+    forced = draw_sequence(seed, max_tokens=limit, ignore_eos=True, **settings)
+    assert (forced.completion_tokens, forced.finish_reason) == (limit, "length")
+    free = draw_sequence(seed, max_tokens=limit, min_tokens=least, **settings)
+    natural = max(natural_length(seed), least)
+    assert free.completion_tokens == min(limit, natural)
+    assert free.finish_reason == ("stop" if natural <= limit else "length")
+
+
+def test_one_token_needs_no_verify_step() -> None:
+    draw = draw_sequence(1, first_acceptance=0.9, draft_length=5, max_tokens=1)
+    assert (draw.steps, draw.chunks, draw.finish_reason) == (0, (1,), "length")
+
+
+def test_acceptance_follows_the_curve() -> None:
+    draw = draw_sequence(7, first_acceptance=0.8, draft_length=4, max_tokens=60_000, ignore_eos=True)
+    survivors = draw.steps
+    for position, probability in enumerate(acceptance_curve(0.8, 4), start=1):
+        reached = sum(a >= position for a in draw.accepted)
+        assert abs(reached / survivors - probability) < 0.02
+        survivors = reached
+
+
+def test_short_drafts_happen_only_where_asked_for() -> None:
+    settings: dict[str, Any] = {"first_acceptance": 0.7, "draft_length": 5, "max_tokens": 4000}
+    settings["ignore_eos"] = True
+    assert set(draw_sequence(3, **settings).drafted) == {5}
+    short = draw_sequence(3, short_drafts=True, **settings)
+    assert set(short.drafted) > {5}
+    assert short.num_drafted < 5 * short.steps
+
+
+def test_digest_is_stable_and_unambiguous() -> None:
+    assert digest(0, "m", "hello", 0) == 0x69EB98CE838E8C957CABC18D986BC3F9
+    assert digest("ab", "c") != digest("a", "bc")
+    assert 0 <= uniform("x") < 1
+
+
+def test_every_category_has_an_acceptance() -> None:
+    assert set(CATEGORY_ACCEPTANCE) == set(CATEGORIES)
