@@ -53,6 +53,14 @@ class ServerUnavailableError(SpecProfileError):
     exit_code = ExitCode.NO_SUCCESS
 
 
+class StoppedError(SpecProfileError):
+    """Say that a signal came before the first request, so that there is nothing to report."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"stopped by {reason} before the first request")
+        self.exit_code = ExitCode.TERMINATED if reason == "SIGTERM" else ExitCode.INTERRUPTED
+
+
 class ArtifactError(SpecProfileError):
     """Refuse an artifact folder before the first request is sent."""
 

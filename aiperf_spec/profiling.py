@@ -118,8 +118,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     if hooks.on_stop is not None:
         hooks.on_stop(stop)
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
-        await _wait_until_ready(config, server, client, stop)
-        model, owned_by = await _model(config, server, client)
+        await stop.unless(_wait_until_ready(config, server, client))
+        model, owned_by = await stop.unless(_model(config, server, client))
         result = RunResult(
             config=config,
             url=server.base,
@@ -159,14 +159,12 @@ def _to_all(sinks: Sequence[Sink]) -> Sink:
     return sink
 
 
-async def _wait_until_ready(config: ProfileConfig, server: Server, client: Client, stop: Stop) -> None:
+async def _wait_until_ready(config: ProfileConfig, server: Server, client: Client) -> None:
     if not config.ready_timeout:
         return
     loop = asyncio.get_running_loop()
     deadline = loop.time() + config.ready_timeout
     while not await client.is_up(server.models):
-        if stop.reason is not None:
-            return
         if loop.time() + _POLL_SECONDS > deadline:
             raise ServerUnavailableError(
                 f"{server.root} was not ready within {config.ready_timeout:g} s (--ready-timeout)",

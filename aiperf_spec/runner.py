@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -15,6 +15,7 @@ from aiperf_spec.choices import ExportLevel
 from aiperf_spec.client import Client, Exchange
 from aiperf_spec.client_errors import RequestFailedError
 from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import StoppedError
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord
@@ -25,6 +26,8 @@ from aiperf_spec.wire.parse import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from aiperf_spec.wire.timing import timing
 from aiperf_spec.workload.prompts import Prompt
+
+T = TypeVar("T")
 
 Sink = Callable[[RequestRecord], None]
 
@@ -52,6 +55,20 @@ class Stop:
         """Stop sending and cancel what is in flight; the first reason is kept."""
         self.reason = self.reason or reason
         self._event.set()
+
+    async def unless(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns; raise `StoppedError` where a stop is requested before it does."""
+        task = asyncio.create_task(work)
+        stopper = asyncio.create_task(self.wait())
+        try:
+            await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise StoppedError(self.reason or "a stop")
+            return task.result()
+        finally:
+            task.cancel()
+            stopper.cancel()
+            await asyncio.gather(task, stopper, return_exceptions=True)
 
     async def wait(self) -> None:
         """Return once a stop was requested."""

@@ -26,7 +26,7 @@ def demo(requests: int, concurrency: int) -> None:
     with translated_errors():
         for engine in _ENGINES:
             stdout().print(Rule(f"simulated {engine}"))
-            with SimulatorProcess(SimulatorConfig(engine=engine)) as simulator:
+            with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
                 result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency))
             report(result, summary)
             if failure is not None:

@@ -90,7 +90,7 @@ def _read_choice(choice: dict[str, Any], position: int, response: ParsedResponse
     if content and isinstance(content, str | list):
         response.text += content if isinstance(content, str) else _parts_text(content)
         response.is_content = True
-    if len(delta) == 1:
+    if len(delta) == 1 and "content" in delta:
         return
     # vLLM moved from `reasoning_content` to `reasoning`; some servers send both with the same text.
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
@@ -150,18 +150,25 @@ def _collect(node: Any, path: tuple[str, ...], depth: int, found: list[Any]) -> 
 
 def message_of(error: Any) -> str:
     """Return the message in a server's error, however it is wrapped; at worst the error itself as text."""
+    # A loop and not a recursion: a server may nest deeper than Python calls.
+    while not isinstance(error, str):
+        inner = _inner(error)
+        if inner is None:
+            break
+        error = inner
     if isinstance(error, str):
         return error
+    try:
+        return json.dumps(error, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "the server sent an error that is nested too deeply to be shown"
+
+
+def _inner(error: Any) -> Any:
     if isinstance(error, dict):
-        for key in ("message", "error", "detail", "msg"):
-            value = error.get(key)
-            if isinstance(value, str) and value:
-                return value
-            if isinstance(value, dict | list) and value:
-                return message_of(value)
-    if isinstance(error, list) and error:
-        return message_of(error[0])
-    return json.dumps(error, ensure_ascii=False, default=str)
+        values = (error.get(key) for key in ("message", "error", "detail", "msg"))
+        return next((value for value in values if value and isinstance(value, str | dict | list)), None)
+    return error[0] if isinstance(error, list) and error else None
 
 
 def _error_text(data: bytes) -> str:

@@ -32,6 +32,7 @@ class SSEDecoder:
 
     def __init__(self) -> None:
         self._tail: list[bytes] = []
+        self._tail_size = 0
         self._size = 0
         self._data: list[bytes] = []
         self._type = b""
@@ -54,7 +55,7 @@ class SSEDecoder:
         self._skip_lf = end == len(chunk) and chunk.endswith(b"\r")
         block = chunk[:end] if not self._tail else b"".join([*self._tail, chunk[:end]])
         self._tail.clear()
-        self._size = sum(map(len, self._data))
+        self._tail_size = 0
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = block.split(b"\n")
@@ -73,7 +74,7 @@ class SSEDecoder:
     def _strip_bom(self, chunk: bytes) -> bytes:
         head = b"".join([*self._tail, chunk])
         self._tail.clear()
-        self._size = 0
+        self._tail_size = 0
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._keep(head)
             return b""
@@ -84,9 +85,18 @@ class SSEDecoder:
         if not piece:
             return
         self._tail.append(piece)
-        self._size += len(piece)
-        if self._size > MAX_EVENT_BYTES:
+        self._tail_size += len(piece)
+        self._check_size()
+
+    def _check_size(self) -> None:
+        if self._size + self._tail_size > MAX_EVENT_BYTES:
             raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+
+    def _add(self, value: bytes) -> None:
+        self._data.append(value)
+        # The LF that joins it counts: data lines without a value must not grow past the limit either.
+        self._size += len(value) + 1
+        self._check_size()
 
     def _lines(self, lines: list[bytes]) -> list[SSEEvent]:
         events = []
@@ -101,10 +111,7 @@ class SSEDecoder:
                 continue
             if line.startswith(b"data:"):
                 value = line[6:] if line.startswith(b"data: ") else line[5:]
-                self._data.append(value)
-                self._size += len(value)
-                if self._size > MAX_EVENT_BYTES:
-                    raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
+                self._add(value)
                 continue
             self._field(line)
         return events
@@ -116,7 +123,7 @@ class SSEDecoder:
         if name == b"event":
             self._type = value
         elif name == b"data":
-            self._data.append(value)
+            self._add(value)
         elif name == b"error":
             self._type = b"error"
-            self._data.append(value)
+            self._add(value)

@@ -1,0 +1,36 @@
+"""What several test files share: simulators and records made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from aiperf_spec.simulator import SimulatorConfig
+from aiperf_spec.simulator.process import SimulatorProcess
+from tests.support import Simulate
+
+
+@pytest.fixture(scope="session")
+def simulate() -> Iterator[Simulate]:
+    """Start simulators in processes of their own; those with the same settings are shared and end with the tests."""
+    with ExitStack() as stack:
+        running: dict[tuple[tuple[str, Any], ...], SimulatorProcess] = {}
+
+        def start(engine: str, **settings: Any) -> SimulatorProcess:
+            key = (("engine", engine), *sorted(settings.items()))
+            if key not in running:
+                config = SimulatorConfig(**{"step_time_ms": 1.0, "prefill_time_ms": 2.0, **settings, "engine": engine})
+                running[key] = stack.enter_context(SimulatorProcess(config))
+            return running[key]
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def _no_key_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the environment's own key, colours and width out of what tests see."""
+    for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)

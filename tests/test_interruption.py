@@ -1,0 +1,186 @@
+"""End runs early, in processes of their own: by signals, by a full disk, by a reader that has seen enough."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiperf_spec.export.load import load_records
+from aiperf_spec.models.run import ErrorKind
+from tests.support import Simulate
+
+SCRIPT = str(Path(sysconfig.get_path("scripts")) / "spec-profile")
+
+
+def start(*arguments: str, limit: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.Popen(
+        [SCRIPT, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=limit,
+    )
+
+
+def wait_for_lines(path: Path, count: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_bytes().count(b"\n") >= count:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    pytest.fail(f"{path} did not reach {count} lines")
+
+
+def finished(process: subprocess.Popen[str], seconds: float) -> tuple[str, str, float]:
+    """Return stdout, stderr and the seconds that the process took to end from now."""
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=seconds)
+    return out, err, time.monotonic() - begun
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_reports_what_is_finished(
+    number: signal.Signals, code: int, simulate: Simulate, tmp_path: Path
+) -> None:
+    # A third of the requests stall for good: what is in flight must not keep the run from ending.
+    simulator = simulate("vllm", faults=(("stall", 0.3),))
+    simulator.reset_ledger()
+    out = tmp_path / "run"
+    process = start(
+        *("--url", simulator.url, "--concurrency", "8", "--request-count", "100000", "--max-tokens", "20"),
+        *("--artifact-dir", str(out), "--temperature", "0", "--export-level", "raw"),
+    )
+    wait_for_lines(out / "profile_export.jsonl", 4, process)
+    time.sleep(0.5)
+    process.send_signal(number)
+    stdout, stderr, seconds = finished(process, 20)
+    assert process.returncode == code
+    assert seconds < 2
+    assert "Traceback" not in stdout + stderr
+    assert f"stopped early by {number.name}" in stdout
+    loaded = load_records(out)
+    assert loaded.unreadable == ()
+    cancelled = [r for r in loaded.records if r.error is not None and r.error.kind is ErrorKind.CANCELLED]
+    good = [r for r in loaded.records if r.succeeded]
+    assert 1 <= len(cancelled) <= 8
+    assert len(good) + len(cancelled) == len(loaded.records)
+    summary = json.loads((out / "profile_export_aiperf.json").read_text())
+    assert summary["was_cancelled"] is True
+    assert summary["request_count"]["avg"] == len(good)
+    assert summary["spec_profile"]["requests"]["cancelled"] == len(cancelled)
+    assert f"{len(cancelled)} cancelled" in stdout
+
+
+def test_a_second_interrupt_leaves_at_once(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ("--url", simulate("vllm").url, "--request-count", "100000", "--artifact-dir", str(out))
+    process = start(*arguments, "--concurrency", "4")
+    wait_for_lines(out / "profile_export.jsonl", 50, process)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr, seconds = finished(process, 20)
+    assert process.returncode == 130
+    assert seconds < 2
+    assert "Traceback" not in stdout + stderr
+    assert load_records(out).unreadable == ()
+
+
+def test_a_killed_run_leaves_every_finished_request(simulate: Simulate, tmp_path: Path) -> None:
+    simulator = simulate("vllm")
+    simulator.reset_ledger()
+    out = tmp_path / "run"
+    process = start(
+        "--url", simulator.url, "--concurrency", "8", "--request-count", "100000", "--artifact-dir", str(out)
+    )
+    wait_for_lines(out / "profile_export.jsonl", 100, process)
+    process.kill()
+    finished(process, 20)
+    data = (out / "profile_export.jsonl").read_bytes()
+    complete = data[: data.rfind(b"\n") + 1].splitlines()
+    records = [json.loads(line) for line in complete]
+    assert len(records) >= 100
+    ledger = {entry["request_id"]: entry for entry in simulator.ledger()}
+    for record in records:
+        entry = ledger[record["metadata"]["x_request_id"]]
+        assert record["spec_decode_acceptance"]["num_spec_steps"] == entry["steps"]
+    # Nothing but what was in flight may be missing.
+    ended = [entry for entry in ledger.values() if entry["finished"]]
+    assert len(ended) - len(records) <= 8
+    loaded = load_records(out)
+    assert len(loaded.records) == len(records)
+
+
+def test_a_full_disk_is_one_error_and_figures_stand(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    arguments = (
+        "--url",
+        simulate("vllm").url,
+        "--request-count",
+        "60",
+        "--artifact-dir",
+        str(out),
+        "--concurrency",
+        "4",
+    )
+    process = start(*arguments, limit=limit)
+    stdout, stderr, _ = finished(process, 60)
+    assert process.returncode == 1
+    assert "60 of 60 requests succeeded" in stdout
+    assert "Length, pooled" in stdout
+    errors = [line for line in stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert "profile_export.jsonl' could not be written: File too large" in errors[0]
+    assert "Traceback" not in stderr
+
+
+def test_a_closed_pipe_is_no_error(simulate: Simulate, tmp_path: Path) -> None:
+    command = (
+        f"{SCRIPT} --url {simulate('vllm').url} --request-count 30 --rows 1000 --artifact-dir {tmp_path / 'run'}"
+        " | head -n 1; echo ${PIPESTATUS[0]}"
+    )
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines()[0].startswith("Model")
+    assert ran.stdout.splitlines()[-1] == "0"
+    assert "Traceback" not in ran.stderr
+    assert "Broken" not in ran.stderr
+    assert (tmp_path / "run" / "profile_export_aiperf.json").exists()
+
+
+def test_an_interrupt_while_waiting_for_a_server(tmp_path: Path) -> None:
+    # A server that takes connections and says nothing.
+    code = (
+        "import socket, time; server = socket.create_server(('127.0.0.1', 0)); "
+        "print(server.getsockname()[1], flush=True); time.sleep(60)"
+    )
+    silent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert silent.stdout is not None
+        port = silent.stdout.readline().strip()
+        process = start("--url", f"http://127.0.0.1:{port}", "--model", "m", "--artifact-dir", str(tmp_path / "run"))
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr, seconds = finished(process, 20)
+        assert process.returncode == 130
+        assert seconds < 2
+        assert "Traceback" not in stdout + stderr
+    finally:
+        silent.kill()
+        silent.communicate()
