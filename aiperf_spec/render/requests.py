@@ -8,12 +8,25 @@ from rich.text import Text
 
 from aiperf_spec.choices import ExportLevel
 from aiperf_spec.metrics.latency import request_latency, time_to_first_token
-from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.render.histogram import sparkline
 from aiperf_spec.render.layout import new_table
 from aiperf_spec.render.text import count, middle, number, plain
 
 _RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
+
+_SHORT: dict[str, str] = {
+    DropReason.ZERO_STEP: "0 steps",
+    DropReason.MULTI_SEQUENCE: "several",
+    DropReason.AMBIGUOUS: "ambiguity",
+    DropReason.UNRECOGNIZED: "unknown",
+    ErrorKind.DISCONNECTED: "hung up",
+    ErrorKind.SERVER_ERROR: "error",
+    ErrorKind.INCOMPLETE: "cut off",
+    ErrorKind.MALFORMED: "garbled",
+}
+"""Words that fit the column; the tables of failures and of missing records have the full names."""
 
 
 def requests_table(result: RunResult) -> RenderableType:
@@ -23,7 +36,7 @@ def requests_table(result: RunResult) -> RenderableType:
     table = new_table("Requests")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("category", no_wrap=True)
-    table.add_column("outcome", min_width=7)
+    table.add_column("outcome", no_wrap=True)
     for name in _RIGHT:
         table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("hist", no_wrap=True)
@@ -33,15 +46,10 @@ def requests_table(result: RunResult) -> RenderableType:
 
 
 def _row(record: RequestRecord) -> list[RenderableType]:
-    outcome = Text("ok", style="green")
-    if record.error is not None:
-        outcome = Text(record.error.kind.replace("_", " "), style="red")
-    elif record.drop_reason is not None:
-        outcome = Text(record.drop_reason.replace("_", " "), style="yellow")
     start: list[RenderableType] = [
         str(record.index),
         Text(middle(record.category or "–", 9)),
-        outcome,
+        _outcome(record),
         number(time_to_first_token(record), 1),
         number(request_latency(record), 1),
         "–" if record.output_tokens is None else count(record.output_tokens),
@@ -57,6 +65,16 @@ def _row(record: RequestRecord) -> list[RenderableType]:
         f"{acceptance.num_accepted_draft_tokens}/{acceptance.num_draft_tokens}",
         Text(sparkline(acceptance.acceptance_histogram), style="cyan"),
     ]
+
+
+def _outcome(record: RequestRecord) -> Text:
+    if record.error is not None:
+        if record.error.kind is ErrorKind.HTTP_STATUS:
+            return Text(f"HTTP {record.error.status}", style="red")
+        return Text(_SHORT.get(record.error.kind, record.error.kind), style="red")
+    if record.drop_reason is not None:
+        return Text(_SHORT.get(record.drop_reason, record.drop_reason), style="yellow")
+    return Text("ok", style="green")
 
 
 def _rest(result: RunResult, total: int, shown: int) -> str:

@@ -1,0 +1,174 @@
+"""What a run prints, at two widths."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.render.comparison import runs_table
+from aiperf_spec.render.histogram import folded, sparkline
+from aiperf_spec.render.notices import word
+from aiperf_spec.render.tables import run_report
+from aiperf_spec.render.text import middle, number, plain
+from tests.records import failed, record
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def shown(renderable: object, width: int) -> str:
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def a_run(records: list[RequestRecord], **settings: object) -> RunResult:
+    return RunResult(
+        config=ProfileConfig(url="http://127.0.0.1:8000", concurrency=4, **settings),  # type: ignore[arg-type]
+        url="http://127.0.0.1:8000/v1",
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        owned_by="vllm",
+        dataset=DatasetInfo("prompts.jsonl", "prompts.jsonl", 8, has_categories=True),
+        wall_offset_ns=0,
+        records=records,
+        artifact_dir=Path("artifacts/run"),
+    )
+
+
+def mixed() -> list[RequestRecord]:
+    return [
+        record(0, start=0, contents=(80, 150, 9300), tokens=1500, histogram={0: 400, 3: 100, 5: 9}, category="coding"),
+        record(1, start=40, contents=(90, 99), tokens=96, histogram={0: 2, 9: 1, 12: 4}, proposed=100, category="math"),
+        record(2, start=5, contents=(7, 8), tokens=None, reason=DropReason.ABSENT, category="summarization"),
+        record(3, start=5, contents=(7, 8), tokens=4, reason=DropReason.MULTI_SEQUENCE),
+        failed(4, ErrorKind.HTTP_STATUS, status=503, message="[bold]overloaded[/bold] \x1b[31mretry later"),
+        failed(5, ErrorKind.DISCONNECTED, message="the server closed the connection"),
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_report_of_a_mixed_run(width: int) -> None:
+    result = a_run(mixed(), warmup_request_count=2)
+    text = shown(run_report(result, summarise(result.records)), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text.replace("summa…ion", "").replace("summ…tion", "")
+    snapshot = SNAPSHOTS / f"mixed-{width}.txt"
+    assert text == snapshot.read_text()
+
+
+def test_a_run_without_success_has_no_figures() -> None:
+    result = a_run([failed(0, ErrorKind.CONNECT, message="no connection")])
+    text = shown(run_report(result, summarise(result.records)), 80)
+    assert "0 of 1 request succeeded, 1 failed" in text
+    assert "no connection" in text
+    assert "Latency" not in text
+    assert "0.00" not in text
+
+
+def test_rows_limit_the_last_table() -> None:
+    records = [record(i, start=0, contents=(5, 6), tokens=2, histogram={1: 1}) for i in range(30)]
+    result = a_run(records)
+    text = shown(run_report(result, summarise(records)), 100)
+    assert "20 of 30 shown (--rows); all are in artifacts/run/profile_export.jsonl" in text
+    none = a_run(records, rows=0)
+    assert "shown (--rows)" not in shown(run_report(none, summarise(records)), 100)
+    level = a_run(records, export_level="summary")
+    assert "--export-level records" in shown(run_report(level, summarise(records)), 100)
+
+
+def test_histograms_fold_from_eight_on() -> None:
+    assert folded({0: 3, 2: 1, 8: 5, 11: 7}) == [
+        *(("0", 3), ("1", 0), ("2", 1)),
+        *((str(bucket), 0) for bucket in range(3, 8)),
+        (">=8", 12),
+    ]
+    assert folded({7: 1})[-1] == ("7", 1)
+    assert sparkline({0: 10, 2: 1}) == "█·▂"
+    assert sparkline({}) == ""
+
+
+def test_runs_side_by_side_fit() -> None:
+    runs = [(f"a-very-long-name-of-an-engine-{i}", summarise(mixed())) for i in range(3)]
+    text = shown(runs_table(runs), 80)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert text.count("2/4") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("[red]x[/red]", "[red]x[/red]"),
+        ("a\x1b[31mb\x07", "a\\x1b[31mb\\x07"),
+        ("right\u202eleft", "right\\u202eleft"),
+        ("line\u2028break\nagain", "line break again"),
+        ("\U000e0041tag", "\\U000e0041tag"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_text_of_others_is_spelled_out(text: str, safe: str) -> None:
+    assert plain(text) == safe
+    assert shown(plain(text), 80).isprintable() or "\n" in shown(plain(text), 80)
+
+
+def test_long_text_is_cut() -> None:
+    assert len(plain("x" * 10_000_000)) == 200
+    assert middle("meta-llama/Llama-3.1-8B-Instruct", 13) == "meta-l…struct"
+    assert middle("short", 13) == "short"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0.00"),
+        (1.005, "1.00"),
+        (99.99, "99.99"),
+        (99.996, "100.0"),
+        (999.96, "1,000"),
+        (12345.6, "12,346"),
+    ],
+)
+def test_numbers_keep_columns_narrow(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("owner", "said", "unsaid"),
+    [
+        ("vllm", "--per-request-spec-decode-metrics", "SGLang"),
+        ("sglang", "return_spec_tokens_details:true", "vLLM"),
+        ("tensorrt_llm", "per_request_spec_decode_stats: true", "vLLM"),
+        (None, "--per-request-spec-decode-metrics", "no such text"),
+        ("acme", "return_spec_tokens_details:true", "no such text"),
+    ],
+)
+def test_missing_acceptance_is_explained_for_the_engine(owner: str | None, said: str, unsaid: str) -> None:
+    values = {"owned_by": owner, "usage_off": False, "asked_sglang": False}
+    text = word(Notice(NoticeKind.NO_ACCEPTANCE, values))
+    assert said in text
+    assert unsaid not in text
+    assert "proxy" in text
+    assert "include_usage" not in text
+    assert "include_usage is off" in word(Notice(NoticeKind.NO_ACCEPTANCE, {**values, "usage_off": True}))
+
+
+def test_every_notice_has_words() -> None:
+    values = {
+        "owned_by": None,
+        "usage_off": False,
+        "asked_sglang": True,
+        "count": 1,
+        "of": 2,
+        "text": "t",
+        "sent": "max_tokens",
+        "proxy": "http://p",
+    }
+    for kind in NoticeKind:
+        assert word(Notice(kind, values))
