@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from aiperf_spec.choices import EndpointType
@@ -9,6 +10,10 @@ from aiperf_spec.config import ProfileConfig
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.urls import without_credentials
+from aiperf_spec.wire.body import MAX_TOKENS_KEYS
+
+_ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (least|most)|greater|\bless\b", re.I)
+"""A refusal of the number, which another name for it would not mend: vLLM names both names in that one too."""
 
 
 def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> list[Notice]:
@@ -59,11 +64,13 @@ def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
 def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> list[Notice]:
     if config.max_tokens is None or config.endpoint_type is not EndpointType.CHAT:
         return []
+    if any(key in config.extra_inputs for key in MAX_TOKENS_KEYS):
+        return []  # the name sent is the user's own, and the option that chooses between them has no say
     for record in profiled:
         error = record.error
         if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
             continue
-        if "max_tokens" in error.message or "max_completion_tokens" in error.message:
+        if any(key in error.message for key in MAX_TOKENS_KEYS) and not _ABOUT_SIZE.search(error.message):
             sent = "max_tokens" if config.use_legacy_max_tokens else "max_completion_tokens"
             return [Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})]
     return []

@@ -7,7 +7,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
@@ -88,7 +88,7 @@ def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
 
     writer = ArtifactWriter(config)
     with writer:
-        result = run_in_loop(profile_async(config, Hooks(writer.open, hooks.sinks, hooks.on_stop, hooks.transport)))
+        result = run_in_loop(profile_async(config, replace(hooks, on_plan=writer.open)))
         writer.finish(result)
     return result
 

@@ -39,7 +39,8 @@ def requests_table(result: RunResult) -> RenderableType:
     table.add_column("outcome", no_wrap=True)
     for name in _RIGHT:
         table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
-    table.add_column("hist", no_wrap=True)
+    # The only column that gives way where the terminal is narrow.
+    table.add_column("hist")
     for record in shown:
         table.add_row(*_row(record))
     return Renderables(table, Text(_rest(result, len(records), len(shown)), style="dim"))
@@ -48,7 +49,7 @@ def requests_table(result: RunResult) -> RenderableType:
 def _row(record: RequestRecord) -> list[RenderableType]:
     start: list[RenderableType] = [
         str(record.index),
-        Text(middle(record.category or "–", 9)),
+        Text(middle(record.category or "–", 8)),
         _outcome(record),
         number(time_to_first_token(record), 1),
         number(request_latency(record), 1),
@@ -63,7 +64,7 @@ def _row(record: RequestRecord) -> list[RenderableType]:
         number(acceptance.draft_acceptance_rate * 100, 1),
         count(acceptance.num_spec_steps),
         f"{acceptance.num_accepted_draft_tokens}/{acceptance.num_draft_tokens}",
-        Text(sparkline(acceptance.acceptance_histogram), style="cyan"),
+        Text(sparkline(acceptance.acceptance_histogram), style="cyan", no_wrap=True, overflow="crop"),
     ]
 
 

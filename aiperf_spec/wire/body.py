@@ -8,7 +8,7 @@ from aiperf_spec.choices import EndpointType
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.workload.prompts import Prompt
 
-_MAX_TOKENS_KEYS = ("max_tokens", "max_completion_tokens")
+MAX_TOKENS_KEYS = ("max_tokens", "max_completion_tokens")
 
 
 def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
     extra = dict(config.extra_inputs)
     options = extra.pop("stream_options", None)
     # Only one of the two names may be sent: servers refuse, or silently prefer one of, both.
-    if config.max_tokens is not None and not any(key in extra for key in _MAX_TOKENS_KEYS):
+    if config.max_tokens is not None and not any(key in extra for key in MAX_TOKENS_KEYS):
         body[_max_tokens_key(config)] = config.max_tokens
     body.update(extra)
     if config.streaming:

@@ -108,14 +108,19 @@ def names_of_max_tokens(run: Run) -> None:
     assert _REFUSED in by_hand.printed
     assert by_hand.notices(NoticeKind.MAX_TOKENS_REFUSED) == []
 
-    responses = copy.deepcopy(run.case.script["responses"])
-    responses[0]["when"] = {"body_has": "max_completion_tokens"}
-    responses[1]["when"] = {"body_lacks": "max_completion_tokens"}
-    other = run_case(run.case, run.folder.with_name("other"), {"responses": responses})
-    assert not other.only.succeeded
+    def answered(name: str, message: str) -> Run:
+        refusal = run.case.script["responses"][0] | {"chunks": [{"s": json.dumps({"error": {"message": message}})}]}
+        again = run_case(run.case, run.folder.with_name(name), {"responses": [refusal | {"when": {}}]})
+        assert message in again.printed
+        return again
+
+    other = answered("other", "unknown field max_completion_tokens")
     assert other.notices(NoticeKind.MAX_TOKENS_REFUSED) == [
         "the server refuses max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
     ]
+    # Here the number is refused, and no other name for it would help.
+    large = answered("large", "'max_tokens' or 'max_completion_tokens' is too large: 8. The context length is 4 tokens")
+    assert large.notices(NoticeKind.MAX_TOKENS_REFUSED) == []
 
 
 def no_stream(run: Run) -> None:
