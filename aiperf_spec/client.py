@@ -25,6 +25,7 @@ from httpx_aiohttp import AiohttpTransport
 
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.proxies import proxy_for
 from aiperf_spec.urls import Server
@@ -85,7 +86,7 @@ class Client:
         self._url = httpx.URL(server.endpoint(config.endpoint_type))
         self.proxy = proxy_for(server)
         self.headers = request_headers(config, server)
-        self._tls = _tls_context(server)
+        self._tls = tls_context(config, server)
         self._main = self._make(transport or self._transport(force_close=False))
         self._fresh: httpx.AsyncClient | None = None if transport is None else self._main
 
@@ -257,11 +258,22 @@ def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
     return headers
 
 
-def _tls_context(server: Server) -> ssl.SSLContext:
-    if server.root.startswith("https:"):
-        return httpx.create_ssl_context()
-    # Reading the certificate bundle takes tens of milliseconds that plain HTTP need not pay.
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def tls_context(config: ProfileConfig, server: Server) -> ssl.SSLContext:
+    """Return how certificates are checked; raise `ConfigError` for a file that holds none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if config.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if config.ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=config.ca_file)
+        except OSError as error:  # ssl.SSLError is one
+            reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror or error
+            raise ConfigError(f"--ca-file {str(config.ca_file)!r}: {reason}") from None
+        return context
+    # Reading the bundled certificates takes tens of milliseconds that plain HTTP need not pay.
+    return httpx.create_ssl_context() if server.root.startswith("https:") else context
 
 
 def _opens_stream(start: bytes) -> bool:

@@ -50,6 +50,10 @@ class ProfileConfig(BaseModel):
     extra_inputs: dict[str, Any] = Field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = Field(default=(), repr=False)
     api_key: str | None = Field(default=None, repr=False, exclude=True)
+    insecure: bool = False
+    """Whether certificates go unchecked."""
+    ca_file: Path | None = None
+    """PEM certificates to trust instead of the bundled ones."""
     use_server_token_count: bool = False
     export_level: ExportLevel = ExportLevel.RECORDS
     artifact_dir: Path | None = None
@@ -191,7 +195,7 @@ def _coerce(text: str) -> Any:
         except ValueError:
             continue
         # "nan", "inf" and "1_000" are numbers to Python only; JSON has none of them.
-        if math.isfinite(number) and "_" not in text:
+        if (kind is int or math.isfinite(number)) and "_" not in text:
             return number
     return text
 

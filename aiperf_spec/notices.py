@@ -29,6 +29,8 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
     if retried := sum(1 for record in result.records if record.retried):
         notices.append(Notice(NoticeKind.RETRIED, {"count": retried}))
     notices += _refused_max_tokens(config, profiled)
+    if config.insecure:
+        notices.append(Notice(NoticeKind.INSECURE))
     if proxy is not None:
         notices.append(Notice(NoticeKind.PROXY, {"proxy": without_credentials(proxy)}))
     return notices

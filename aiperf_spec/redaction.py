@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.urls import Server
@@ -37,6 +38,16 @@ class Redactor:
         for secret in self._secrets:
             text = text.replace(secret, REDACTED)
         return text
+
+    def value(self, value: Any) -> Any:
+        """Return JSON with its strings cleaned, keys too; as text, a secret like `true` would tear it apart."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return headers with the values of secret-bearing names replaced."""

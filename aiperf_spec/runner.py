@@ -185,8 +185,7 @@ class Requester:
                 fields.insert(0, ("event", clean(event.type.decode("utf-8", "replace"))))
             events.append((arrival_ns, fields))
         headers = self._redactor.headers({**self._client.headers, "x-request-id": request_id})
-        payload = orjson.loads(clean(orjson.dumps(body).decode()))
-        return RawExchange(payload, headers, exchange.is_stream, events)
+        return RawExchange(self._redactor.value(body), headers, exchange.is_stream, events)
 
 
 def _said_so(responses: list[ParsedResponse]) -> bool:

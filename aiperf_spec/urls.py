@@ -86,11 +86,15 @@ def _parsed(url: str, given: str) -> tuple[SplitResult, int | None]:
         raise ConfigError("--url is empty", remedy)
     if any(c.isspace() or not c.isprintable() for c in given):
         raise ConfigError(f"--url {shown!r}: a URL holds no spaces or control characters", remedy)
+    # The parser's own messages quote what they cannot read, and that may be a password.
     try:
         split = urlsplit(url)
+    except ValueError:
+        raise ConfigError(f"--url {shown!r}: the host cannot be read", remedy) from None
+    try:
         port = split.port
-    except ValueError as error:
-        raise ConfigError(f"--url {shown!r}: {error}", remedy) from None
+    except ValueError:
+        raise ConfigError(f"--url {shown!r}: the port must be a number from 0 to 65535", remedy) from None
     if split.scheme.lower() not in ("http", "https"):
         raise ConfigError(f"--url {shown!r}: the scheme must be http or https, not {split.scheme!r}", remedy)
     if not split.hostname:
@@ -110,6 +114,6 @@ def _bracketed(text: str) -> str:
 
 def without_credentials(url: str) -> str:
     """Return the URL as given, less user name and password."""
-    scheme, separator, rest = url.rpartition("://") if "://" in url else ("", "", url)
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+    scheme = found.group() if (found := _SCHEME.match(url)) else ""
+    # Up to the last @ of all: in a URL that is wrong, a password may hold an unescaped slash.
+    return scheme + url[len(scheme) :].rpartition("@")[2]

@@ -36,18 +36,25 @@ def profile(
             "--url",
             "-u",
             help="host, host:port or URL, with /v1 or the endpoint path or not.",
+            metavar="URL",
             rich_help_panel=_SERVER,
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="Model name. Left out: the one that /v1/models lists.", rich_help_panel=_SERVER
+            "--model",
+            "-m",
+            help="Model name. Left out: the one that /v1/models lists.",
+            metavar="NAME",
+            rich_help_panel=_SERVER,
         ),
     ] = None,
     endpoint_type: Annotated[
         EndpointType | None,
-        typer.Option(help="API to send requests to. [default: what --url names, else chat]", rich_help_panel=_SERVER),
+        typer.Option(
+            help="chat or completions. Left out: what --url names, else chat.", metavar="API", rich_help_panel=_SERVER
+        ),
     ] = None,
     api_key: Annotated[
         str | None,
@@ -55,77 +62,100 @@ def profile(
             help="Bearer token; never printed or written.",
             envvar="OPENAI_API_KEY",
             show_default=False,
+            metavar="KEY",
             rich_help_panel=_SERVER,
         ),
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", help="'Name: value', repeatable.", rich_help_panel=_SERVER),
+        typer.Option("--header", "-H", help="'Name: value', repeatable.", metavar="HEADER", rich_help_panel=_SERVER),
     ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="PEM certificates to trust.", metavar="FILE", rich_help_panel=_SERVER)
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Check no certificates.", rich_help_panel=_SERVER)
+    ] = False,
     ready_timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for the server to be up.", rich_help_panel=_SERVER)
+        float, typer.Option(help="Seconds to wait for the server to be up.", metavar="S", rich_help_panel=_SERVER)
     ] = 0.0,
     request_timeout_seconds: Annotated[
-        float, typer.Option(help="Seconds that one request may take.", rich_help_panel=_SERVER)
+        float, typer.Option(help="Seconds that one request may take.", metavar="S", rich_help_panel=_SERVER)
     ] = 600.0,
-    concurrency: Annotated[int, typer.Option(help="Requests in flight at all times.", rich_help_panel=_LOAD)] = 1,
+    concurrency: Annotated[
+        int, typer.Option(help="Requests in flight at all times.", metavar="N", rich_help_panel=_LOAD)
+    ] = 1,
     request_count: Annotated[
         int | None,
-        typer.Option(help="Requests to profile. Left out: once through the prompts.", rich_help_panel=_LOAD),
+        typer.Option(
+            help="Requests to profile. Left out: once through the prompts.", metavar="N", rich_help_panel=_LOAD
+        ),
     ] = None,
     warmup_request_count: Annotated[
-        int, typer.Option(help="Requests sent before, in no figure.", rich_help_panel=_LOAD)
+        int, typer.Option(help="Requests sent before, in no figure.", metavar="N", rich_help_panel=_LOAD)
     ] = 0,
     input_file: Annotated[
         Path | None,
         typer.Option(
             help='JSONL of {"text"}, {"prompt"} or {"messages"}, each with optional "category". '
             "Left out: built-in prompts.",
+            metavar="FILE",
             rich_help_panel=_PROMPTS,
         ),
     ] = None,
     dataset_sampling_strategy: Annotated[
-        SamplingStrategy, typer.Option(help="Order in which prompts are sent.", rich_help_panel=_PROMPTS)
+        SamplingStrategy, typer.Option(help="sequential, shuffle or random.", metavar="ORDER", rich_help_panel=_PROMPTS)
     ] = SamplingStrategy.SEQUENTIAL,
-    random_seed: Annotated[int, typer.Option(help="Seed of shuffle and random.", rich_help_panel=_PROMPTS)] = 0,
+    random_seed: Annotated[
+        int, typer.Option(help="Seed of shuffle and random.", metavar="N", rich_help_panel=_PROMPTS)
+    ] = 0,
     streaming: Annotated[
         bool, typer.Option("--streaming/--no-streaming", help="Stream responses.", rich_help_panel=_REQUEST)
     ] = True,
     max_tokens: Annotated[
         int | None,
-        typer.Option(help="max_completion_tokens on chat, max_tokens on completions.", rich_help_panel=_REQUEST),
+        typer.Option(
+            help="max_completion_tokens on chat, max_tokens on completions.", metavar="N", rich_help_panel=_REQUEST
+        ),
     ] = None,
     use_legacy_max_tokens: Annotated[
         bool, typer.Option("--use-legacy-max-tokens", help="Send max_tokens on chat too.", rich_help_panel=_REQUEST)
     ] = False,
-    temperature: Annotated[float | None, typer.Option(help="Not sent unless given.", rich_help_panel=_REQUEST)] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Not sent unless given.", metavar="T", rich_help_panel=_REQUEST)
+    ] = None,
     batch_size_text: Annotated[
-        int, typer.Option(help="Prompts in one completions request.", rich_help_panel=_REQUEST)
+        int, typer.Option(help="Prompts in one completions request.", metavar="N", rich_help_panel=_REQUEST)
     ] = 1,
     extra_inputs: Annotated[
         list[str] | None,
         typer.Option(
             help="key:value pairs with commas between, or a JSON object, for the request body; repeatable.",
+            metavar="INPUTS",
             rich_help_panel=_REQUEST,
         ),
     ] = None,
     use_server_token_count: Annotated[
         bool,
-        typer.Option("--use-server-token-count", help="Take token counts from usage.", rich_help_panel=_REQUEST),
+        typer.Option("--use-server-token-count", help="Take token counts from usage.", rich_help_panel=_OUTPUT),
     ] = False,
     export_level: Annotated[
-        ExportLevel, typer.Option(help="What to write.", rich_help_panel=_OUTPUT)
+        ExportLevel, typer.Option(help="summary, records or raw.", metavar="LEVEL", rich_help_panel=_OUTPUT)
     ] = ExportLevel.RECORDS,
     artifact_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Folder to write. [default: artifacts/TIME-MODEL-ENDPOINT-cCONCURRENCY]", rich_help_panel=_OUTPUT
+            help="Folder to write. Left out: artifacts/TIME-MODEL-ENDPOINT-cN.",
+            metavar="DIR",
+            rich_help_panel=_OUTPUT,
         ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run that the folder holds.", rich_help_panel=_OUTPUT)
     ] = False,
-    rows: Annotated[int, typer.Option(help="Requests to list in the last table.", rich_help_panel=_OUTPUT)] = 20,
+    rows: Annotated[
+        int, typer.Option(help="Requests to list in the last table.", metavar="N", rich_help_panel=_OUTPUT)
+    ] = 20,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=_OUTPUT)
     ] = False,
@@ -154,6 +184,8 @@ def profile(
             "endpoint_type": endpoint_type,
             "api_key": api_key or None,
             "headers": tuple(parse_header(text) for text in header or ()),
+            "ca_file": ca_file,
+            "insecure": insecure,
             "ready_timeout": ready_timeout,
             "request_timeout_seconds": request_timeout_seconds,
             "concurrency": concurrency,
@@ -195,11 +227,14 @@ def simulate(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Model name to serve.")] = "simulated-model",
     num_spec_tokens: Annotated[
-        int | None, typer.Option(help="Draft length. [default: 5, 3 or 7, by engine]", min=1)
+        int | None, typer.Option(help="Draft length. Left out: 5, 3 or 7, by engine.", min=1)
     ] = None,
     step_time_ms: Annotated[float, typer.Option(help="Time of one verify step.", min=0)] = 4.0,
     prefill_time_ms: Annotated[float, typer.Option(help="Time to the first token.", min=0)] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the drafter.")] = 0,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="NAME:SHARE, repeatable: a fault for this share of requests.")
+    ] = None,
 ) -> None:
     """Serve an imitation of an engine, with a seeded drafter, until Ctrl-C."""
     from aiperf_spec.cli import simulate as command
@@ -212,6 +247,7 @@ def simulate(
         step_time_ms=step_time_ms,
         prefill_time_ms=prefill_time_ms,
         seed=seed,
+        faults=fault or [],
     )
 
 

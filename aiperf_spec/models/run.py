@@ -113,6 +113,7 @@ class NoticeKind(StrEnum):
     ZERO_USAGE = "zero_usage"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
     PROXY = "proxy"
+    INSECURE = "insecure"
 
 
 @dataclass(slots=True, frozen=True)

@@ -70,6 +70,10 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         if values["sent"] == "max_tokens"
         else "the server refuses max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
     ),
+    NoticeKind.INSECURE: lambda values: (
+        "certificates went unchecked (--insecure): whoever answered may not be the server that --url names; "
+        "--ca-file trusts a private certificate authority"
+    ),
     NoticeKind.PROXY: lambda values: (
         f"requests went through the proxy {plain(values['proxy'])} that the environment names, and latencies include "
         "it; set NO_PROXY for this host to go direct"

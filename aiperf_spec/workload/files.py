@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
 from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
@@ -62,6 +64,16 @@ def _row(line: bytes, path: Path, number: int) -> dict[str, Any]:
     return row
 
 
+def _check_sendable(values: tuple[Any, ...], path: Path, number: int) -> None:
+    # Python reads JSON that cannot be written again: NaN, lone surrogates, integers past 64 bits, deep nesting.
+    # Said here, it names the line; met while sending, it would end the run.
+    try:
+        orjson.dumps(values)
+        json.dumps(values, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _fault(path, number, f"cannot be sent as JSON ({error})") from None
+
+
 def _prompt(row: dict[str, Any], path: Path, number: int) -> Prompt:
     category = row.get("category")
     if category is not None and not isinstance(category, str):
@@ -73,6 +85,7 @@ def _prompt(row: dict[str, Any], path: Path, number: int) -> Prompt:
         found = " and ".join(given) or "none of them"
         raise _fault(path, number, f"expected one of text, prompt and messages, found {found}")
     value = row[given[0]]
+    _check_sendable((value, category, identity), path, number)
     if given[0] != "messages":
         if not isinstance(value, str) or not value:
             raise _fault(path, number, f"{given[0]} must be a non-empty string")

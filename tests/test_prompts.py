@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiperf_spec.choices import SamplingStrategy
+from aiperf_spec.errors import InputFileError
+from aiperf_spec.workload.files import load_prompts
+from aiperf_spec.workload.prompts import Prompt, order
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    """Write the bytes to a file and read prompts from it."""
+
+    def read(data: bytes) -> tuple[Prompt, ...]:
+        path = tmp_path / "prompts.jsonl"
+        path.write_bytes(data)
+        return load_prompts(path)[0]
+
+    return read
+
+
+def test_the_three_shapes(file: Any) -> None:
+    messages = b'{"messages": [{"role": "user", "content": "c"}]}'
+    assert file(b'{"text": "a"}\n{"prompt": "b"}\n' + messages) == (
+        Prompt("line-1", text="a"),
+        Prompt("line-2", text="b"),
+        Prompt("line-3", messages=({"role": "user", "content": "c"},)),
+    )
+
+
+def test_category_and_question_id(file: Any) -> None:
+    data = b'{"text": "a", "category": "coding", "question_id": 81, "other": [1]}\n{"text": "b", "question_id": "q"}\n'
+    assert file(data) == (Prompt("81", text="a", category="coding"), Prompt("q", text="b"))
+
+
+@pytest.mark.parametrize("value", ['""', "null"])
+def test_an_empty_category_is_none(file: Any, value: str) -> None:
+    assert file(f'{{"text": "a", "category": {value}}}'.encode())[0].category is None
+
+
+@pytest.mark.parametrize("value", ["null", "1.5", "[]"])
+def test_a_question_id_that_is_none_gives_way_to_the_line(file: Any, value: str) -> None:
+    assert file(f'\n{{"text": "a", "question_id": {value}}}'.encode())[0].id == "line-2"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}',
+        b'{"text": "a"}\r\n{"text": "b"}\r\n',
+        b'\n\n{"text": "a"}\n  \n\r\n{"text": "b"}\n\n',
+        b' {"text": "a"} \n\t{"text": "b"}',
+    ],
+    ids=["BOM", "CRLF", "blank lines", "indented"],
+)
+def test_how_lines_may_be_written(file: Any, data: bytes) -> None:
+    assert [prompt.text for prompt in file(data)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085"])
+def test_only_lf_ends_a_line(file: Any, separator: str) -> None:
+    assert file(f'{{"text": "a{separator}b"}}\n'.encode())[0].text == f"a{separator}b"
+
+
+BAD = [
+    (b"{", "not JSON"),
+    (b"text", "not JSON"),
+    (b"{'text': 'a'}", "not JSON"),
+    (b'{"text": "\xff"}', "not UTF-8"),
+    (b"[" * 100_000, "not JSON"),
+    (b'"a"', "a str, not an object"),
+    (b'["a"]', "a list, not an object"),
+    (b"null", "a NoneType, not an object"),
+    (b"{}", "expected one of text, prompt and messages, found none of them"),
+    (b'{"txt": "a"}', "expected one of text, prompt and messages, found none of them"),
+    (b'{"text": "a", "prompt": "b"}', "expected one of text, prompt and messages, found text and prompt"),
+    (b'{"text": ""}', "text must be a non-empty string"),
+    (b'{"text": 3}', "text must be a non-empty string"),
+    (b'{"prompt": ["a"]}', "prompt must be a non-empty string"),
+    (b'{"messages": []}', "messages must be a non-empty list of objects"),
+    (b'{"messages": "a"}', "messages must be a non-empty list of objects"),
+    (b'{"messages": ["a"]}', "messages must be a non-empty list of objects"),
+    (b'{"text": "a", "category": 3}', "category must be a string"),
+    (b'{"text": "a\\ud800"}', "cannot be sent as JSON"),
+    (b'{"text": "a", "category": "\\udfff"}', "cannot be sent as JSON"),
+    (b'{"text": "a", "question_id": "\\udfff"}', "cannot be sent as JSON"),
+    (b'{"messages": [{"role": "user", "n": 100000000000000000000000000}]}', "cannot be sent as JSON"),
+    (b'{"messages": [{"role": "user", "n": NaN}]}', "cannot be sent as JSON"),
+    (b'{"messages": [{"role": "user", "n": -Infinity}]}', "cannot be sent as JSON"),
+    (b'{"messages": [{"role": "user", "n": ' + b"[" * 300 + b"]" * 300 + b"}]}", "cannot be sent as JSON"),
+]
+
+
+@pytest.mark.parametrize(("line", "what"), BAD, ids=[str(line[:40]) for line, _ in BAD])
+def test_a_bad_line_is_refused_by_file_and_number(file: Any, line: bytes, what: str) -> None:
+    with pytest.raises(InputFileError) as caught:
+        file(b'{"text": "a"}\n\n' + line + b'\n{"text": "b"}\n')
+    assert "prompts.jsonl'" in caught.value.message
+    assert f"line 3: {what}" in caught.value.message
+    assert caught.value.remedy
+
+
+def test_what_is_ignored_may_hold_anything(file: Any) -> None:
+    assert file(b'{"text": "a", "score": NaN, "note": "\\ud800", "n": 1e999}')[0].text == "a"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n \n", b"\xef\xbb\xbf"])
+def test_a_file_without_prompts_is_refused(file: Any, data: bytes) -> None:
+    with pytest.raises(InputFileError, match="holds no prompt"):
+        file(data)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="No such file"):
+        load_prompts(tmp_path / "none.jsonl")
+    with pytest.raises(InputFileError, match="directory"):
+        load_prompts(tmp_path)
+
+
+def test_what_is_said_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "b", "category": "c"}\n')
+    info = load_prompts(path)[1]
+    assert (info.name, info.path, info.entries, info.has_categories) == ("p.jsonl", str(path), 2, True)
+    path.write_text('{"text": "a"}\n')
+    assert not load_prompts(path)[1].has_categories
+
+
+def test_the_built_in_prompts() -> None:
+    prompts, info = load_prompts(None)
+    assert info.entries == len(prompts) >= 12
+    assert info.has_categories
+    assert len({prompt.id for prompt in prompts}) == len({prompt.text for prompt in prompts}) == len(prompts)
+    assert all(prompt.text and prompt.category for prompt in prompts)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("a", "a"),
+        (None, ""),
+        ([{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text", "text": "b"}], "a\nb"),
+        (["x", {"text": 3}], ""),
+        (3, ""),
+    ],
+)
+def test_the_text_of_a_message(content: Any, text: str) -> None:
+    assert Prompt("x", messages=({"role": "user", "content": content},)).as_text() == text
+
+
+def test_messages_join_by_a_blank_line() -> None:
+    talk = ({"content": "a"}, {"role": "tool"}, {"content": "b"})
+    assert Prompt("x", messages=talk).as_text() == "a\n\nb"
+    assert Prompt("x", messages=talk).as_messages() == list(talk)
+    assert Prompt("x", text="a").as_messages() == [{"role": "user", "content": "a"}]
+
+
+PROMPTS = tuple(Prompt(str(i), text=str(i)) for i in range(7))
+
+
+def ids(strategy: SamplingStrategy, seed: int, count: int = 70) -> list[str]:
+    return [prompt.id for prompt in islice(order(PROMPTS, strategy, seed), count)]
+
+
+@pytest.mark.parametrize("strategy", SamplingStrategy)
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_the_same_seed_gives_the_same_order(strategy: SamplingStrategy, seed: int) -> None:
+    assert ids(strategy, seed) == ids(strategy, seed)
+
+
+@pytest.mark.parametrize("strategy", [SamplingStrategy.SHUFFLE, SamplingStrategy.RANDOM])
+def test_another_seed_gives_another_order(strategy: SamplingStrategy) -> None:
+    assert ids(strategy, 0) != ids(strategy, 1)
+
+
+def test_sequential_cycles() -> None:
+    assert ids(SamplingStrategy.SEQUENTIAL, 5) == [str(i) for i in range(7)] * 10
+
+
+def test_shuffle_goes_through_all_in_a_new_order_each_pass() -> None:
+    drawn = ids(SamplingStrategy.SHUFFLE, 3)
+    passes = [drawn[i : i + 7] for i in range(0, 70, 7)]
+    assert all(sorted(one_pass) == sorted(ids(SamplingStrategy.SEQUENTIAL, 0, 7)) for one_pass in passes)
+    assert len({tuple(one_pass) for one_pass in passes}) > 1
+
+
+def test_random_draws_from_all() -> None:
+    drawn = ids(SamplingStrategy.RANDOM, 3, 700)
+    assert set(drawn) == {str(i) for i in range(7)}
+    assert drawn[:7] != drawn[7:14]
