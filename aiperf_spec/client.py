@@ -38,6 +38,8 @@ _ERROR_BODY_BYTES = 64 * 1024
 _AFTER_DONE_SECONDS = 1.0
 """How long a stream may stay open after [DONE] before the connection is given up; nothing is measured by then."""
 _GET_TIMEOUT_SECONDS = 5.0
+_BLANKS = 64 * 1024
+"""Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _DECODED = ("", "identity", "gzip", "x-gzip", "deflate")
 
 Receive = Callable[[int, SSEEvent], None]
@@ -194,6 +196,7 @@ class Client:
         decoder: SSEDecoder | None = None
         body: list[bytes] = []
         size = 0
+        opens_stream: bool | None = None
         async for chunk in _pieces(response):
             arrival_ns = clock()
             if decoder is None:
@@ -202,14 +205,16 @@ class Client:
                 if size > MAX_EVENT_BYTES:
                     raise EventTooLargeError(f"a body of more than {MAX_EVENT_BYTES >> 20} MiB")
                 # Content types lie (proxies, gateways): what the first byte says does not.
-                if exchange.is_stream or not _opens_stream(body[0] if len(body) == 1 else b"".join(body)):
+                if opens_stream is None:
+                    opens_stream = _opens_stream(b"".join(body))
+                if not opens_stream:
                     continue
                 exchange.is_stream = True
                 decoder = SSEDecoder()
                 chunk = b"".join(body)
             for event in decoder.decode(chunk):
                 receive(arrival_ns, event)
-                if event.data == b"[DONE]":
+                if event.data.strip() == b"[DONE]":
                     exchange.end_ns = arrival_ns
                     deadline.reschedule(asyncio.get_running_loop().time() + _AFTER_DONE_SECONDS)
         end_ns = clock()
@@ -276,9 +281,16 @@ def tls_context(config: ProfileConfig, server: Server) -> ssl.SSLContext:
     return httpx.create_ssl_context() if server.root.startswith("https:") else context
 
 
-def _opens_stream(start: bytes) -> bool:
-    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return bool(start) and start[:1] not in (b"{", b"[", b"<")
+def _opens_stream(start: bytes) -> bool | None:
+    # None while only blanks or part of a byte order mark came. Asked again with every read until it is decided, so a
+    # body of nothing but blanks is given up as no stream.
+    mark = b"\xef\xbb\xbf"
+    if len(start) < len(mark) and mark.startswith(start):
+        return None
+    seen = start.removeprefix(mark).lstrip()
+    if seen:
+        return seen[:1] not in (b"{", b"[", b"<")
+    return None if len(start) < _BLANKS else False
 
 
 def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -294,18 +306,20 @@ def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
 async def _status_failure(response: httpx.Response) -> RequestFailedError:
     status = response.status_code
     body = b""
+    lost = ""
     try:
-        async for chunk in _pieces(response):
-            body += chunk
-            if len(body) >= _ERROR_BODY_BYTES:
-                break
-    except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:
-        name = type(error).__name__
-        return RequestFailedError(RequestError(ErrorKind.HTTP_STATUS, f"HTTP {status}, body lost ({name})", status))
+        # The status has failed the request already: a body that never ends must not make a time-out of it.
+        async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
+            async for chunk in _pieces(response):
+                body += chunk
+                if len(body) >= _ERROR_BODY_BYTES:
+                    break
+    except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+        lost = f"body lost ({type(error).__name__})"
     text = f"HTTP {status} {response.reason_phrase}".strip()
     if location := response.headers.get("location"):
         text += f" to {location} (redirects are not followed)"
-    if said := _said(body):
+    if said := _said(body) or lost:
         text += f": {said}"
     return RequestFailedError(RequestError(ErrorKind.HTTP_STATUS, text, status))
 

@@ -13,6 +13,7 @@ from aiperf_spec.choices import EndpointType, ExportLevel, SamplingStrategy
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.urls import split_endpoint
 
+_NOT_HEADER_TEXT = "a line break, another control character, or one that is not ASCII"
 _RESERVED = {
     "model": "--model",
     "stream": "--streaming or --no-streaming",
@@ -28,9 +29,10 @@ class ProfileConfig(BaseModel):
     into a `ConfigError` that names the option.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # An error that showed its input would show the key beside it.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    url: str
+    url: str = Field(repr=False)
     """host, host:port or a URL, with or without scheme, `/v1` or the whole endpoint path."""
     model: str | None = Field(default=None, min_length=1)
     """None: taken from /v1/models when it lists exactly one."""
@@ -91,6 +93,21 @@ class ProfileConfig(BaseModel):
     def _check_url(cls, url: str) -> str:
         split_endpoint(url)
         return url
+
+    @field_validator("api_key")
+    @classmethod
+    def _check_api_key(cls, key: str | None) -> str | None:
+        if key is not None and not _is_header_text(key):
+            raise ValueError(f"the key holds {_NOT_HEADER_TEXT}")
+        return key
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for name, value in headers:
+            if parse_header(f"{name}:{value}")[0] != name:
+                raise ValueError("a header's name holds a colon or a space")
+        return headers
 
     @field_validator("extra_inputs")
     @classmethod
@@ -207,6 +224,11 @@ def parse_header(text: str) -> tuple[str, str]:
     if not colon or not name or not all(33 <= ord(c) < 127 and c not in '()<>@,;\\"/[]?={}' for c in name):
         raise ConfigError("--header: expected 'Name: value'", "quote the whole header: -H 'X-Team: search'")
     value = value.strip()
-    if any(ord(c) < 32 and c != "\t" for c in value) or not value.isprintable():
-        raise ConfigError(f"--header {name!r}: the value holds a control character")
+    if not _is_header_text(value):
+        raise ConfigError(f"--header {name!r}: the value holds {_NOT_HEADER_TEXT}")
     return name, value
+
+
+def _is_header_text(value: str) -> bool:
+    # What is none is refused by the HTTP client only while it sends, and would end the run there.
+    return value.isascii() and value.isprintable()

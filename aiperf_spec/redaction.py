@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.urls import Server
@@ -30,6 +32,8 @@ class Redactor:
                 server.credentials[1],
                 base64.b64encode(":".join(server.credentials).encode()).decode(),
             }
+        # A server may echo a secret within JSON or a URL, where some characters are written otherwise.
+        secrets |= {json.dumps(secret)[1:-1] for secret in secrets} | {quote(secret, safe="") for secret in secrets}
         usable = (secret for secret in secrets if len(secret) >= _MIN_LENGTH)
         self._secrets = sorted(usable, key=len, reverse=True)
 

@@ -154,7 +154,8 @@ def test_a_header(text: str, pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no colon", ": hunter2", "X Team: hunter2", "X-Té: hunter2", "X(: hunter2", "X:\x00hunter2", "X: hunter2\r\nY: 1"],
+    ["", "no colon", ": hunter2", "X Team: hunter2", "X-Té: hunter2", "X(: hunter2", "X:\x00hunter2", "X: hunter2\r\nY: 1"]
+    + ["X: hunter2é", "X: hunter2\u2028", "X: hunter2\x85"],
 )
 def test_a_bad_header_is_refused_without_its_value(text: str) -> None:
     with pytest.raises(ConfigError, match="--header") as caught:
@@ -246,6 +247,20 @@ def test_a_bad_or_missing_url_is_a_configuration_error(values: dict[str, Any]) -
     with pytest.raises(ConfigError, match="--url") as caught:
         ProfileConfig.create(**values)
     assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("tail", ["\n", "\r", "\x00", "\t", "é", "\u201d", "\u2028", "\ud800"])
+def test_a_key_or_header_that_http_cannot_carry_is_refused_unseen(tail: str) -> None:
+    for values in ({"api_key": f"hunter2{tail}x"}, {"headers": (("x-note", f"hunter2{tail}x"),)}):
+        with pytest.raises(ConfigError, match=r"--(api-key|header)") as caught:
+            ProfileConfig.create(url="h", **values)
+        assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["", "x y", "x:y", "é", "x\n"])
+def test_a_header_of_a_bad_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="--header"):
+        ProfileConfig.create(url="h", headers=((name, "value"),))
 
 
 def test_a_configuration_is_frozen_and_shows_no_secret() -> None:

@@ -85,7 +85,7 @@ class AdapterRegistry:
             return None, DropReason.MALFORMED
         last = reporting[-1].spec_decode_stats
         for earlier in reporting[:-1]:
-            if earlier.spec_decode_stats == last:
+            if _same(earlier.spec_decode_stats, last):
                 continue
             snapshot = self._record(adapter, [earlier])
             if snapshot is not None and not _contains(record, snapshot):
@@ -102,7 +102,8 @@ class AdapterRegistry:
         return record
 
     def _claims(self, adapter: Adapter, responses: list[ParsedResponse]) -> bool:
-        return bool(self._guarded(adapter, "can_adapt", lambda: adapter.implementation.can_adapt(responses), False))
+        # Its truth is asked for within the guard: what a plug-in returns may refuse to have one.
+        return self._guarded(adapter, "can_adapt", lambda: bool(adapter.implementation.can_adapt(responses)), False)
 
     def _guarded(self, adapter: Adapter, method: str, call: Callable[[], T], fallback: T) -> T:
         # The one place that guards third-party code: whatever it raises, the run goes on.
@@ -116,6 +117,13 @@ class AdapterRegistry:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except RecursionError:  # what a server nested is compared by Python calls
+        return False
 
 
 def _contains(final: SpecDecodeAcceptanceRecord, earlier: SpecDecodeAcceptanceRecord) -> bool:

@@ -10,6 +10,7 @@ import orjson
 from aiperf_spec.metrics.table import RECORD_METRICS
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
 
+_SEPARATORS = tuple((chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029))
 _PHASE_INDEX = {Phase.WARMUP: 0, Phase.PROFILING: 1}
 
 
@@ -26,7 +27,7 @@ def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
         line["spec_decode_drop_reason"] = record.drop_reason
     if record.error is not None:
         line["error"] = error_details(record.error)
-    return to_json(line) + b"\n"
+    return _line(line)
 
 
 def raw_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
@@ -51,7 +52,15 @@ def raw_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
     }
     if record.error is not None:
         line["error"] = error_details(record.error)
-    return to_json(line) + b"\n"
+    return _line(line)
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    # JSON may hold these raw, but readers that split text into lines take them for line ends.
+    data = to_json(value)
+    for separator, escaped in _SEPARATORS:
+        data = data.replace(separator, escaped)
+    return data + b"\n"
 
 
 def to_json(value: Any, *, indent: bool = False) -> bytes:

@@ -42,7 +42,11 @@ def _reject_non_count(value: Any) -> Any:
 def _reject_non_number(value: Any) -> Any:
     if type(value) not in (int, float):
         raise ValueError(f"must be a number, got {type(value).__name__}")
-    if not math.isfinite(value):
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an integer past the largest float
+        finite = False
+    if not finite:
         raise ValueError("must be finite")
     return value
 

@@ -1,0 +1,136 @@
+"""Derive what a profile of each capture has to say, from its bytes alone, and write it to `tests/wire/expected.json`.
+
+Reads with the standard library and knows nothing of the program, so that the replay compares two readings of the same
+bytes. Run it after adding captures, and look at what it wrote: the table is what the tests believe.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+WIRE = Path(__file__).parent / "wire"
+DROPPED = {"vllm": "zero_step", "sglang": "malformed", "tensorrt_llm": "malformed"}
+"""What an engine's object without a verify step is called."""
+
+
+def captures() -> list[Path]:
+    """Return the bodies that a chat or completions request got."""
+    paths = (path for path in WIRE.glob("*/*") if path.suffix in (".sse", ".json"))
+    return sorted(p for p in paths if not p.name.endswith(".request.json") and not p.name.startswith("generate-native"))
+
+
+def request_of(path: Path) -> dict[str, Any]:
+    """Return the request that got the capture; where it is not kept, what the name says of it."""
+    file = path.with_name(path.stem + ".request.json")
+    try:
+        return dict(json.loads(file.read_text()))
+    except (FileNotFoundError, ValueError):
+        request: dict[str, Any] = {"model": "m", "stream": path.suffix == ".sse"}
+        if "n2" in path.stem.split("-"):
+            request["n"] = 2
+        if path.stem.startswith("chat"):
+            return {**request, "messages": [{"role": "user", "content": "hi"}]}
+        return {**request, "prompt": "hi"}
+
+
+def status_of(path: Path) -> tuple[int, str]:
+    file = path.with_name(path.stem + ".headers.txt")
+    if not file.exists():
+        return 200, "OK"
+    _, code, reason = file.read_text().split("\n", 1)[0].split(" ", 2)
+    return int(code), reason.strip()
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    text = path.read_text()
+    if not text.startswith(("data:", "event:")):
+        return [json.loads(text)]
+    lines = [line[6:] for line in text.split("\n") if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def texts_of(event: dict[str, Any]) -> tuple[str, str]:
+    text = reasoning = ""
+    for choice in event.get("choices") or []:
+        said = choice.get("delta") or choice.get("message") or {}
+        text += (choice.get("text") or "") + (said.get("content") or "")
+        reasoning += said.get("reasoning_content") or said.get("reasoning") or ""
+    return text, reasoning
+
+
+def payloads_of(event: dict[str, Any]) -> list[Any]:
+    found = [(event.get("metrics") or {}).get("speculative_decoding")]
+    found.append((event.get("sglext") or {}).get("spec_tokens_details"))
+    found += [choice.get("speculative_decoding") for choice in event.get("choices") or []]
+    return [each for each in found if each]
+
+
+def record_of(engine: str, stats: dict[str, Any], completion_tokens: int | None) -> dict[str, Any] | str:
+    """Return the record of an engine's object, or the reason why there is none."""
+    if engine == "sglang":
+        names = ("spec_correct_drafts_histogram", "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts")
+    elif engine == "tensorrt_llm":
+        names = ("acceptance_histogram", "num_spec_steps", "total_accepted_draft_tokens", "total_draft_tokens")
+    else:
+        names = ("acceptance_histogram", "num_spec_steps", "num_accepted_draft_tokens", "num_draft_tokens")
+    histogram, steps, accepted, drafted = (stats[name] for name in names)
+    if steps == 0:
+        return DROPPED[engine]
+    if sum(histogram) != steps or sum(i * count for i, count in enumerate(histogram)) != accepted:
+        return "malformed"
+    return {
+        "engine": engine,
+        "length": round(stats["mean_acceptance_length"] if engine == "vllm" else 1 + accepted / steps, 4),
+        "rate": round(accepted / drafted, 4),
+        "histogram": {str(i): count for i, count in enumerate(histogram) if count},
+        "accepted": accepted,
+        "drafted": drafted,
+        "steps": steps,
+        "k": None if engine == "sglang" else stats["num_spec_tokens"],
+        "completion_tokens": completion_tokens,
+        "per_step_accepted": stats.get("per_step_accepted"),
+        "per_step_drafted": stats.get("per_step_drafted"),
+    }
+
+
+def expected_of(path: Path) -> dict[str, Any]:
+    engine, request, events = path.parent.name, request_of(path), events_of(path)
+    code, reason = status_of(path)
+    if code != 200:
+        error = events[0].get("error") or events[0]
+        return {"error": "http_status", "message": f"HTTP {code} {reason}: {error['message']}"}
+    for event in events:
+        if "error" in event:
+            return {"error": "server_error", "message": event["error"]["message"]}
+        if any(choice.get("finish_reason") == "abort" for choice in event.get("choices") or []):
+            return {"error": "aborted", "message": "the server aborted the request (finish_reason: abort)"}
+    texts = [texts_of(event) for event in events]
+    usages = [event["usage"] for event in events if event.get("usage")]
+    usage = usages[-1] if usages else None
+    row: dict[str, Any] = {
+        "events": len(events) + path.read_bytes().count(b"data: [DONE]"),
+        "contents": sum(1 for text, reasoning in texts if text or reasoning),
+        "text": "".join(text for text, _ in texts),
+        "reasoning": "".join(reasoning for _, reasoning in texts),
+        "usage": usage and [usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]],
+    }
+    payloads = [payload for event in events for payload in payloads_of(event)]
+    prompts = request.get("prompt")
+    if request.get("n", 1) > 1 or (isinstance(prompts, list) and len(prompts) > 1):
+        return {**row, "drop": "multi_sequence"}
+    if not payloads:
+        return {**row, "drop": "absent"}
+    result = record_of(engine, payloads[-1], usage and usage["completion_tokens"])
+    return {**row, "drop": result} if isinstance(result, str) else {**row, "record": result}
+
+
+def main() -> None:
+    table = {f"{path.parent.name}/{path.name}": expected_of(path) for path in captures()}
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row, ensure_ascii=False)}" for name, row in table.items())
+    (WIRE / "expected.json").write_text(f"{{\n{rows}\n}}\n")
+
+
+if __name__ == "__main__":
+    main()

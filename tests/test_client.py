@@ -1,0 +1,772 @@
+"""Talk to servers that misbehave, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import httpx
+import orjson
+import pytest
+from aiohttp import http_exceptions
+from aiohttp.client_reqrep import ConnectionKey
+
+from aiperf_spec import client as client_module
+from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
+from aiperf_spec.client import Client, Exchange, request_headers
+from aiperf_spec.client_errors import RequestFailedError, name_failure
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
+from aiperf_spec.profiling import Hooks, profile_async
+from aiperf_spec.redaction import Redactor
+from aiperf_spec.runner import Requester, Work
+from aiperf_spec.urls import split_endpoint
+from aiperf_spec.wire.sse import EventTooLargeError, SSEEvent
+from aiperf_spec.workload.prompts import Prompt
+from tests.raw_server import (
+    DONE,
+    STREAM_HEAD,
+    USAGE,
+    Call,
+    RawServer,
+    Respond,
+    chunked,
+    event,
+    head,
+    reset,
+    send,
+    send_json,
+    send_stream,
+    serving,
+    token,
+)
+
+Writer = asyncio.StreamWriter
+PROMPTS = (Prompt("p", text="hi"),)
+OPENER = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+WHOLE = (OPENER, token("a"), token("b"), token("c", "stop"), USAGE, DONE)
+BODY = {
+    "choices": [{"index": 0, "message": {"content": "abc"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7},
+}
+
+
+def work(index: int) -> Work:
+    return Work(index, Phase.PROFILING, PROMPTS)
+
+
+async def records(
+    respond: Respond, *, count: int = 1, server: RawServer | None = None, **values: Any
+) -> list[RequestRecord]:
+    """Send requests one after the other through one client; return their records."""
+    async with serving(respond) as running:
+        config = ProfileConfig(url=running.url, model="m", **{"request_timeout_seconds": 10, **values})
+        where = split_endpoint(config.url)
+        async with Client(config, where) as client:
+            requester = Requester(config, "m", client, AdapterRegistry(BUILT_IN), Redactor(config, where))
+            found = [await requester.send(work(index)) for index in range(count)]
+        if server is not None:
+            server.calls, server.connections = running.calls, running.connections
+    return found
+
+
+async def one(respond: Respond, **values: Any) -> RequestRecord:
+    [record] = await records(respond, **values)
+    return record
+
+
+def failure(record: RequestRecord) -> tuple[ErrorKind, str]:
+    assert record.error is not None
+    assert record.drop_reason == "failed"
+    return record.error.kind, record.error.message
+
+
+def succeeds(record: RequestRecord) -> bool:
+    return record.error is None and record.usage is not None and record.usage.completion_tokens == 3
+
+
+async def answer(call: Call, writer: Writer) -> None:
+    await send_stream(writer, *WHOLE)
+
+
+class TestStreams:
+    async def test_a_stream(self) -> None:
+        record = await one(answer)
+        assert succeeds(record)
+        assert (record.status, record.streaming, record.retried) == (200, True, False)
+        assert record.ack_ns is not None
+        assert record.first_content_ns is not None
+        assert record.last_content_ns is not None
+        moments = [record.start_ns, record.ack_ns, record.first_content_ns, record.last_content_ns, record.end_ns]
+        assert moments == sorted(moments)
+
+    async def test_events_are_stamped_when_their_last_byte_was_read(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            start, end = token("b")[:20], token("b")[20:]
+            await send_stream(writer, OPENER, token("a"), start, end, token("c", "stop"), USAGE, DONE, pause=0.03)
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert record.chunk_gaps_ns is not None
+        first, second = record.chunk_gaps_ns
+        # From "a" to the second half of "b" are two pauses; a pause lasts its time at the least.
+        assert first >= 55_000_000
+        assert second >= 25_000_000
+
+    async def test_time_after_the_last_content_does_not_count(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD, *map(chunked, (token("a"), token("b"), token("c", "stop"))))
+            await asyncio.sleep(0.1)
+            await send(writer, chunked(USAGE), chunked(DONE), chunked(b""))
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert record.last_content_ns is not None
+        assert record.end_ns - record.last_content_ns >= 90_000_000
+
+    @pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream", ""])
+    async def test_content_types_lie(self, kind: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            headers = {"transfer-encoding": "chunked", **({"content-type": kind} if kind else {})}
+            await send(writer, head(200, "OK", headers), *map(chunked, (*WHOLE, b"")), pause=0)
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert record.first_content_ns is not None
+
+    @pytest.mark.parametrize("start", [b"\n", b"  \r\n\n", b": ping\n\n", b"\xef\xbb\xbf", b"id: 1\n", b"event: message\n"])
+    @pytest.mark.parametrize("cut", [False, True])
+    async def test_a_stream_may_start_with_something_else(self, start: bytes, cut: bool) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            first = [start[i : i + 1] for i in range(len(start))] if cut else [start]
+            await send_stream(writer, *first, *WHOLE, pause=0.001)
+
+        assert succeeds(await one(respond))
+
+    @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+    async def test_a_json_body_to_a_streaming_request_is_a_success_without_a_first_token(self, kind: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 200, BODY, {"content-type": kind})
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert (record.first_content_ns, record.chunk_gaps_ns) == (None, None)
+        assert record.last_content_ns is not None
+
+    @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf", b"\n\n ", b" " * 70_000])
+    async def test_a_json_body_may_come_in_pieces(self, start: bytes) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            body = orjson.dumps(BODY)
+            pieces = [start[:1], start[1:2], start[2:], body[:1], body[1:50], body[50:]]
+            await send(writer, STREAM_HEAD, *(chunked(piece) for piece in pieces if piece), chunked(b""), pause=0.001)
+
+        record = await one(respond, streaming=False)
+        # JSON has no byte order mark, and Python's reader says so; anything else in front is white space.
+        assert succeeds(record) is not start.startswith(b"\xef")
+
+    async def test_a_stream_to_a_request_for_a_body_has_no_first_token(self) -> None:
+        record = await one(answer, streaming=False)
+        assert succeeds(record)
+        assert (record.first_content_ns, record.chunk_gaps_ns) == (None, None)
+
+    async def test_a_stream_without_chunked_framing_ends_with_the_connection(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(200, "OK", {"content-type": "text/event-stream"}), *WHOLE, pause=0)
+            writer.close()
+
+        assert succeeds(await one(respond))
+
+    async def test_an_error_within_the_stream_fails_it(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_stream(writer, OPENER, token("a"), event({"error": {"message": "out of memory"}}), USAGE, DONE)
+
+        record = await one(respond)
+        assert failure(record) == (ErrorKind.SERVER_ERROR, "out of memory")
+        assert (record.status, record.usage, record.first_content_ns) == (200, None, None)
+
+    async def test_what_the_server_said_outweighs_how_the_connection_ended(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD, chunked(token("a")), chunked(event({"error": "out of memory"})))
+            await asyncio.sleep(0.02)
+            reset(writer)
+
+        assert failure(await one(respond)) == (ErrorKind.SERVER_ERROR, "out of memory")
+
+    async def test_a_stream_without_an_end_is_incomplete(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_stream(writer, OPENER, token("a"), token("b"))
+
+        assert failure(await one(respond))[0] is ErrorKind.INCOMPLETE
+
+
+class TestEndMark:
+    @pytest.mark.parametrize("mark", [DONE, b"data:[DONE]\n\n", b"data:  [DONE] \n\n"])
+    async def test_a_connection_that_lingers_is_given_up(self, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "_AFTER_DONE_SECONDS", 0.1)
+
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD, *map(chunked, (*WHOLE[:-1], mark)))
+            await asyncio.sleep(30)
+
+        start = time.monotonic()
+        record = await one(respond)
+        assert time.monotonic() - start < 8
+        assert succeeds(record)
+        assert record.last_content_ns is not None
+        assert record.end_ns - record.last_content_ns < 5_000_000_000
+
+    @pytest.mark.parametrize("ending", [reset, lambda writer: writer.close()], ids=["reset", "no last chunk"])
+    async def test_a_connection_that_breaks_is_a_success(self, ending: Callable[[Writer], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD, *map(chunked, WHOLE))
+            await asyncio.sleep(0.05)
+            ending(writer)
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert not record.retried
+
+
+class TestBrokenConnections:
+    async def test_refused(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        result = await profile_async(ProfileConfig(url=url, model="m", request_count=2), Hooks())
+        for record in result.records:
+            kind, message = failure(record)
+            assert kind is ErrorKind.CONNECT
+            assert message.startswith("no connection: ")
+            assert (record.status, record.ack_ns, record.retried) == (None, None, False)
+            assert record.error is not None
+            assert "ConnectionRefusedError" in record.error.cause_chain
+
+    async def test_a_name_that_does_not_resolve(self) -> None:
+        result = await profile_async(ProfileConfig(url="nowhere.invalid", model="m", request_count=1), Hooks())
+        kind, message = failure(result.records[0])
+        assert kind is ErrorKind.CONNECT
+        assert "nowhere.invalid" in message
+
+    @pytest.mark.parametrize("ending", [reset, lambda writer: writer.close()], ids=["reset", "closed"])
+    async def test_broken_before_the_headers(self, ending: Callable[[Writer], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            ending(writer)
+
+        server = RawServer(0)
+        record = await one(respond, server=server)
+        assert failure(record)[0] is ErrorKind.DISCONNECTED
+        # It was no kept-alive connection, so the server may have seen the request.
+        assert (record.retried, len(server.posts)) == (False, 1)
+
+    @pytest.mark.parametrize("ending", [reset, lambda writer: writer.close()], ids=["reset", "closed"])
+    @pytest.mark.parametrize("where", ["within the headers", "within an event", "between events"])
+    async def test_broken_within_the_response(self, ending: Callable[[Writer], None], where: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            sent = {
+                "within the headers": [STREAM_HEAD[:30]],
+                "within an event": [STREAM_HEAD, chunked(OPENER), chunked(token("a")), chunked(token("b"))[:25]],
+                "between events": [STREAM_HEAD, chunked(OPENER), chunked(token("a"))],
+            }
+            await send(writer, *sent[where])
+            await asyncio.sleep(0.02)
+            ending(writer)
+
+        record = await one(respond)
+        kind, message = failure(record)
+        assert kind is ErrorKind.DISCONNECTED
+        assert "timeout" not in message.lower()
+        assert record.status == (None if where == "within the headers" else 200)
+        assert not record.retried
+
+    @pytest.mark.parametrize("ending", [reset, lambda writer: writer.close()], ids=["reset", "closed"])
+    async def test_a_kept_alive_connection_that_is_dead_is_replaced_once(
+        self, ending: Callable[[Writer], None]
+    ) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            if call.on_connection:
+                ending(writer)
+            else:
+                await send_stream(writer, *WHOLE)
+
+        server = RawServer(0)
+        found = await records(respond, count=3, server=server)
+        assert [succeeds(record) for record in found] == [True, True, True]
+        assert found[0].retried is False
+        assert found[1].retried is True
+        assert len({call.headers["x-request-id"] for call in server.posts}) == 3
+
+    async def test_the_time_of_a_replaced_connection_starts_anew(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            if call.on_connection:
+                await asyncio.sleep(0.2)
+                writer.close()
+            else:
+                await send_stream(writer, *WHOLE)
+
+        [_, record] = await records(respond, count=2)
+        assert record.retried
+        assert record.end_ns - record.start_ns < 150_000_000
+
+    async def test_a_second_failure_is_not_retried(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            if call.number:
+                writer.close()
+            else:
+                await send_stream(writer, *WHOLE)
+
+        server = RawServer(0)
+        [first, second] = await records(respond, count=2, server=server)
+        assert succeeds(first)
+        assert failure(second)[0] is ErrorKind.DISCONNECTED
+        assert second.retried
+        assert len(server.posts) == 3
+
+    async def test_a_kept_alive_connection_that_breaks_within_the_response_is_not_retried(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            if call.number:
+                await send(writer, STREAM_HEAD, chunked(token("a")))
+                writer.close()
+            else:
+                await send_stream(writer, *WHOLE)
+
+        server = RawServer(0)
+        [_, second] = await records(respond, count=2, server=server)
+        assert failure(second)[0] is ErrorKind.DISCONNECTED
+        assert (second.retried, len(server.posts)) == (False, 2)
+
+    @pytest.mark.parametrize(
+        "rubbish", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"<html></html>\r\n\r\n"]
+    )
+    async def test_what_is_not_http_is_said(self, rubbish: bytes) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, rubbish)
+            writer.close()
+
+        kind, message = failure(await one(respond))
+        assert kind is ErrorKind.PROTOCOL
+        assert message.startswith("the response is not HTTP: ")
+
+    async def test_a_broken_chunk_size_is_a_failure(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD, chunked(token("a")), b"zz\r\nhello\r\n")
+            await asyncio.sleep(0.05)
+            writer.close()
+
+        assert failure(await one(respond))[0] in (ErrorKind.PROTOCOL, ErrorKind.DISCONNECTED)
+
+
+class TestTimeouts:
+    @pytest.mark.parametrize("sent", [(), (STREAM_HEAD,), (STREAM_HEAD, chunked(token("a")))], ids=["none", "head", "some"])
+    async def test_a_server_that_falls_silent(self, sent: tuple[bytes, ...]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, *sent)
+            await asyncio.sleep(30)
+
+        record = await one(respond, request_timeout_seconds=0.2)
+        kind, message = failure(record)
+        assert kind is ErrorKind.TIMEOUT
+        assert "0.2 s" in message or "silent" in message
+        assert record.status == (200 if sent else None)
+        assert not record.retried
+
+    async def test_a_server_that_is_never_done(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, STREAM_HEAD)
+            while True:
+                await send(writer, chunked(token("a")), chunked(b": ping\n\n"), pause=0.02)
+
+        kind, message = failure(await one(respond, request_timeout_seconds=0.3))
+        assert (kind, message) == (
+            ErrorKind.TIMEOUT,
+            "no complete response within 0.3 s (--request-timeout-seconds)",
+        )
+
+
+class TestStatus:
+    @pytest.mark.parametrize("status", [400, 401, 404, 422, 429, 500, 503])
+    @pytest.mark.parametrize(
+        ("body", "said"),
+        [
+            ({"error": {"message": "too long", "type": "x"}}, ": too long"),
+            ({"object": "error", "message": "too long", "code": 400}, ": too long"),
+            ({"detail": "too long"}, ": too long"),
+            ({"detail": [{"loc": ["body"], "msg": "too long"}]}, ": too long"),
+            (b"<html>too long</html>", ": <html>too long</html>"),
+            (b"too long\n", ": too long"),
+            (b"", ""),
+            (b"caf\xe9", ": caf\ufffd"),
+            (b'{"error":' * 1010 + b"1" + b"}" * 1010, ': {"error": 1}'),
+        ],
+        ids=["object", "flat", "detail", "details", "HTML", "text", "empty", "not UTF-8", "deep"],
+    )
+    async def test_a_status_fails_with_what_the_server_said(self, status: int, body: Any, said: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, status, body, reason="Reason")
+
+        record = await one(respond)
+        assert failure(record) == (ErrorKind.HTTP_STATUS, f"HTTP {status} Reason{said}")
+        assert record.status == status
+        assert record.error is not None
+        assert record.error.status == status
+
+    async def test_a_redirect_is_not_followed(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 307, b"", {"location": "http://127.0.0.1:1/elsewhere"}, reason="Temporary Redirect")
+
+        server = RawServer(0)
+        record = await one(respond, server=server)
+        text = "HTTP 307 Temporary Redirect to http://127.0.0.1:1/elsewhere (redirects are not followed)"
+        assert failure(record) == (ErrorKind.HTTP_STATUS, text)
+        assert len(server.calls) == 1
+
+    async def test_a_huge_error_body_is_read_in_part(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(500, "X", {"transfer-encoding": "chunked"}))
+            while True:
+                await send(writer, chunked(b"x" * 65536))
+
+        kind, message = failure(await one(respond))
+        assert kind is ErrorKind.HTTP_STATUS
+        assert 4000 < len(message) < 5000
+
+    @pytest.mark.parametrize(("sent", "said"), [(b"busy", "busy"), (b"", "body lost (TimeoutError)")])
+    async def test_an_error_body_that_never_ends_does_not_hide_the_status(
+        self, sent: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client_module, "_GET_TIMEOUT_SECONDS", 0.1)
+
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(503, "Busy", {"content-length": "99"}), sent)
+            await asyncio.sleep(30)
+
+        assert failure(await one(respond)) == (ErrorKind.HTTP_STATUS, f"HTTP 503 Busy: {said}")
+
+    async def test_an_error_body_that_is_cut_off_does_not_hide_the_status(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(503, "Busy", {"content-length": "99"}), b"half a rea")
+            writer.close()
+
+        kind, message = failure(await one(respond))
+        assert kind is ErrorKind.HTTP_STATUS
+        assert message.startswith("HTTP 503 Busy: ")
+
+    async def test_a_secret_that_the_server_echoes_is_taken_out(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 401, {"error": {"message": f"bad {call.headers['authorization']}"}})
+
+        record = await one(respond, api_key="sk-hunter2")
+        assert "hunter2" not in failure(record)[1]
+        assert "bad Bearer <redacted>" in failure(record)[1]
+
+    @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"choices": []}', b"<html>", b"OK", b'{"choices":'])
+    async def test_a_success_that_holds_nothing_is_a_failure(self, body: bytes) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 200, body)
+
+        for streaming in (True, False):
+            record = await one(respond, streaming=streaming)
+            assert failure(record)[0] in (ErrorKind.MALFORMED, ErrorKind.INCOMPLETE)
+
+
+def compressed(encoding: str, pieces: tuple[bytes, ...]) -> list[bytes]:
+    """Compress each piece so that it can be read when it came, as a server does that flushes."""
+    bits = {"gzip": 31, "x-gzip": 31, "deflate": 15}[encoding]
+    compressor = zlib.compressobj(wbits=bits)
+    flushed = [compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH) for piece in pieces]
+    return [*flushed, compressor.flush()]
+
+
+class TestCompression:
+    @pytest.mark.parametrize("encoding", ["gzip", "deflate", "GZIP"])
+    async def test_a_server_that_compresses_anyway_is_decoded_event_by_event(self, encoding: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            assert call.headers["accept-encoding"] == "identity"
+            headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "content-encoding": encoding}
+            pieces = compressed(encoding.lower(), WHOLE)
+            await send(writer, head(200, "OK", headers), *map(chunked, pieces), chunked(b""), pause=0.03)
+
+        record = await one(respond)
+        assert succeeds(record)
+        assert record.chunk_gaps_ns is not None
+        assert [gap >= 20_000_000 for gap in record.chunk_gaps_ns] == [True, True]
+
+    async def test_an_error_body_is_decoded_too(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            body = gzip.compress(b'{"error": {"message": "too long"}}')
+            await send_json(writer, 400, body, {"content-encoding": "gzip"})
+
+        assert failure(await one(respond)) == (ErrorKind.HTTP_STATUS, "HTTP 400 X: too long")
+
+    @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "rot13"])
+    async def test_an_encoding_that_nobody_asked_for_is_said(self, encoding: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 200, b"\x00\x01", {"content-encoding": encoding})
+
+        kind, message = failure(await one(respond))
+        assert kind is ErrorKind.PROTOCOL
+        assert encoding in message
+
+    async def test_what_is_not_gzip_is_said(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 200, BODY, {"content-encoding": "gzip"})
+
+        kind, message = failure(await one(respond))
+        assert kind is ErrorKind.PROTOCOL
+        assert "cannot be decoded" in message
+
+
+class TestRequests:
+    async def test_what_is_sent(self) -> None:
+        server = RawServer(0)
+        headers = (("X-Team", "search"), ("Accept", "x/y"))
+        await one(answer, server=server, api_key="sk-1", headers=headers)
+        [call] = server.calls
+        assert (call.method, call.path) == ("POST", "/v1/chat/completions")
+        sent = call.headers
+        assert sent["authorization"] == "Bearer sk-1"
+        assert (sent["x-team"], sent["accept"], sent["content-type"]) == ("search", "x/y", "application/json")
+        assert sent["accept-encoding"] == "identity"
+        assert sent["user-agent"].startswith("spec-profile/")
+        assert len(sent["x-request-id"]) == 36
+        assert call.json["messages"] == [{"role": "user", "content": "hi"}]
+
+    @pytest.mark.parametrize("value", ["", " ", "a: b", "~!@#$%^&*()", "x" * 4000])
+    async def test_a_header_of_any_text_that_is_taken_is_sent(self, value: str) -> None:
+        server = RawServer(0)
+        assert succeeds(await one(answer, server=server, headers=(("x-note", value),), api_key=value))
+        assert server.calls[0].headers["x-note"] == value.strip()
+
+    def test_the_users_headers_win_whatever_their_case(self) -> None:
+        config = ProfileConfig(url="h", api_key="sk-1", headers=(("AUTHORIZATION", "Basic x"), ("User-Agent", "me")))
+        headers = request_headers(config, split_endpoint("h"))
+        assert (headers["authorization"], headers["user-agent"]) == ("Basic x", "me")
+        assert len({name.lower() for name in headers}) == len(headers)
+
+    def test_credentials_of_the_url_become_a_header(self) -> None:
+        config = ProfileConfig(url="http://user:pass@h")
+        assert request_headers(config, split_endpoint(config.url))["authorization"] == "Basic dXNlcjpwYXNz"
+        config = ProfileConfig(url="http://user:pass@h", api_key="k")
+        assert request_headers(config, split_endpoint(config.url))["authorization"] == "Bearer k"
+
+    @pytest.mark.parametrize("cookie", ["id=1", "id=1; Path=/; Domain=127.0.0.1", "broken", "=;=;", "a=b; expires=x"])
+    async def test_cookies_are_not_sent_back(self, cookie: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 200, BODY, {"set-cookie": cookie})
+
+        server = RawServer(0)
+        found = await records(respond, count=3, server=server)
+        assert all(map(succeeds, found))
+        assert all("cookie" not in call.headers for call in server.calls)
+        assert server.connections == 1
+
+
+class TestConnections:
+    async def test_as_many_requests_are_in_flight_as_were_asked_for(self) -> None:
+        count = 150
+        arrived = 0
+        everyone = asyncio.Event()
+
+        async def respond(call: Call, writer: Writer) -> None:
+            nonlocal arrived
+            arrived += 1
+            if arrived == count:
+                everyone.set()
+            await everyone.wait()
+            await send_stream(writer, *WHOLE)
+
+        async with serving(respond) as server:
+            config = ProfileConfig(
+                url=server.url, model="m", concurrency=count, request_count=count, request_timeout_seconds=20
+            )
+            result = await profile_async(config, Hooks())
+            assert len(result.records) == count
+            assert all(map(succeeds, result.records))
+            assert len(server.posts) == count
+
+    async def test_a_connection_is_used_again(self) -> None:
+        server = RawServer(0)
+        assert all(map(succeeds, await records(answer, count=5, server=server)))
+        assert server.connections == 1
+
+    @pytest.mark.parametrize("broken", [False, True])
+    async def test_every_connection_is_closed_in_the_end(self, broken: bool) -> None:
+        # A session or a connection left open would be a ResourceWarning, which fails the test too.
+        async def respond(call: Call, writer: Writer) -> None:
+            if broken and call.number % 2:
+                await send(writer, STREAM_HEAD, chunked(token("a")))
+                reset(writer)
+            else:
+                await send_stream(writer, *WHOLE)
+
+        async with serving(respond) as server:
+            config = ProfileConfig(url=server.url, model="m", concurrency=4, request_count=12)
+            result = await profile_async(config, Hooks())
+            assert len(result.records) == 12
+            for _ in range(100):
+                if not server.open_connections:
+                    break
+                await asyncio.sleep(0.01)
+            assert server.open_connections == 0
+
+
+class TestGets:
+    @pytest.fixture
+    async def client(self) -> AsyncIterator[tuple[Client, list[bytes]]]:
+        """Give a client, and the list that holds what its server answers."""
+        answers = [b""]
+
+        def respond(request: httpx.Request) -> httpx.Response:
+            if not answers[0]:
+                raise httpx.ConnectError("refused")
+            return httpx.Response(int(answers[0][:3]), content=answers[0][4:])
+
+        config = ProfileConfig(url="http://h", model="m")
+        async with Client(config, split_endpoint(config.url), transport=httpx.MockTransport(respond)) as client:
+            yield client, answers
+
+    @pytest.mark.parametrize(
+        ("reply", "value", "up"),
+        [
+            (b'200 {"data": []}', {"data": []}, True),
+            (b"200 <html>", None, True),
+            (b'404 {"error": 1}', None, True),
+            (b"503 {}", None, False),
+            (b"", None, False),
+        ],
+    )
+    async def test_get_json_and_is_up(
+        self, client: tuple[Client, list[bytes]], reply: bytes, value: Any, up: bool
+    ) -> None:
+        asking, answers = client
+        answers[0] = reply
+        assert await asking.get_json("http://h/v1/models") == value
+        assert await asking.is_up("http://h/v1/models") is up
+
+
+class TestFakeClock:
+    async def test_stamps_are_the_clocks(self) -> None:
+        """Drive time by hand: each look at the clock is a moment later."""
+        now = iter(range(100, 10_000, 100))
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield OPENER + token("a")
+            yield token("b") + token("c", "stop")
+            yield USAGE + DONE
+
+        class Chunks(httpx.AsyncByteStream):
+            def __aiter__(self) -> AsyncIterator[bytes]:
+                return stream()
+
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Chunks()))
+        config = ProfileConfig(url="http://h", model="m")
+        exchange, received = Exchange(), []
+        async with Client(config, split_endpoint("http://h"), transport=transport, clock=lambda: next(now)) as client:
+
+            def receive(at: int, event: SSEEvent) -> None:
+                received.append(at)
+
+            await client.post(b"{}", "id", exchange, receive)
+        assert (exchange.start_ns, exchange.ack_ns) == (100, 200)
+        assert received == [300, 300, 400, 400, 500, 500]
+        assert exchange.end_ns == 600
+        assert (exchange.status, exchange.is_stream, exchange.retried) == (200, True, False)
+
+    async def test_an_event_past_the_limit_is_a_failure(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "MAX_EVENT_BYTES", 100)
+        transport = httpx.MockTransport(lambda request: httpx.Response(200, content=b"{" + b" " * 200))
+        config = ProfileConfig(url="http://h", model="m")
+        async with Client(config, split_endpoint("http://h"), transport=transport) as client:
+            with pytest.raises(RequestFailedError) as caught:
+                await client.post(b"{}", "id", Exchange(), lambda at, event: None)
+        assert caught.value.error.kind is ErrorKind.PROTOCOL
+
+
+KEY = ConnectionKey("h", 80, False, True, None, None, None)
+
+
+def from_cause(outer: BaseException, *causes: BaseException) -> BaseException:
+    current = outer
+    for cause in causes:
+        current.__cause__ = cause
+        current = cause
+    return outer
+
+
+FAILURES: list[tuple[BaseException, ErrorKind]] = [
+    (EventTooLargeError("an event of more than 64 MiB"), ErrorKind.PROTOCOL),
+    (httpx.DecodingError("bad gzip"), ErrorKind.PROTOCOL),
+    (aiohttp.ClientConnectorDNSError(KEY, OSError(-2, "unknown")), ErrorKind.CONNECT),
+    (aiohttp.ClientProxyConnectionError(KEY, OSError(111, "refused")), ErrorKind.CONNECT),
+    (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), ErrorKind.CONNECT),
+    (aiohttp.ClientConnectorSSLError(KEY, OSError(1, "handshake")), ErrorKind.CONNECT),
+    (aiohttp.ServerFingerprintMismatch(b"a", b"b", "h", 1), ErrorKind.CONNECT),
+    (aiohttp.InvalidURL("x"), ErrorKind.CONNECT),
+    (aiohttp.ConnectionTimeoutError(), ErrorKind.CONNECT),
+    (aiohttp.SocketTimeoutError(), ErrorKind.TIMEOUT),
+    (aiohttp.ServerTimeoutError(), ErrorKind.TIMEOUT),
+    (http_exceptions.BadStatusLine("x"), ErrorKind.PROTOCOL),
+    (http_exceptions.LineTooLong(b"x", 1), ErrorKind.PROTOCOL),
+    (aiohttp.ClientPayloadError("not completed"), ErrorKind.DISCONNECTED),
+    (aiohttp.ServerDisconnectedError(), ErrorKind.DISCONNECTED),
+    (aiohttp.ClientOSError(104, "reset"), ErrorKind.DISCONNECTED),
+    (aiohttp.ClientConnectionResetError("closing"), ErrorKind.DISCONNECTED),
+    (aiohttp.ClientConnectionError("broken"), ErrorKind.DISCONNECTED),
+    (ConnectionResetError(104, "reset"), ErrorKind.DISCONNECTED),
+    (BrokenPipeError(32, "pipe"), ErrorKind.DISCONNECTED),
+    (httpx.ConnectTimeout(""), ErrorKind.CONNECT),
+    (httpx.ConnectError("refused"), ErrorKind.CONNECT),
+    (httpx.ReadTimeout(""), ErrorKind.TIMEOUT),
+    (httpx.WriteTimeout(""), ErrorKind.TIMEOUT),
+    (httpx.ReadError("x"), ErrorKind.DISCONNECTED),
+    (httpx.RemoteProtocolError("x"), ErrorKind.DISCONNECTED),
+    (OSError(28, "no space"), ErrorKind.DISCONNECTED),
+    (from_cause(httpx.ConnectTimeout(""), aiohttp.ServerDisconnectedError()), ErrorKind.DISCONNECTED),
+    (
+        from_cause(httpx.ConnectTimeout(""), aiohttp.ClientOSError(104, "reset"), ConnectionResetError(104, "reset")),
+        ErrorKind.DISCONNECTED,
+    ),
+    (from_cause(httpx.TimeoutException(""), aiohttp.ConnectionTimeoutError()), ErrorKind.CONNECT),
+    (from_cause(httpx.ReadTimeout(""), aiohttp.SocketTimeoutError()), ErrorKind.TIMEOUT),
+    (from_cause(httpx.ReadError(""), aiohttp.ClientPayloadError("not completed")), ErrorKind.DISCONNECTED),
+    (
+        from_cause(httpx.ReadError(""), aiohttp.ClientPayloadError("bad"), http_exceptions.TransferEncodingError("zz")),
+        ErrorKind.DISCONNECTED,
+    ),
+    (
+        from_cause(
+            httpx.ConnectError(""),
+            aiohttp.ClientConnectorError(KEY, OSError(111, "refused")),
+            ConnectionRefusedError(111, "refused"),
+        ),
+        ErrorKind.CONNECT,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), FAILURES, ids=["+".join(client_module.name_failure(e, None).cause_chain) for e, _ in FAILURES]
+)
+def test_failures_are_named_after_their_cause(error: BaseException, kind: ErrorKind) -> None:
+    named = name_failure(error, 200)
+    assert (named.kind, named.status) == (kind, 200)
+    assert named.cause_chain[0] == type(error).__name__
+    assert named.message
+    assert "\n" not in named.message
+    assert not named.message.endswith(": ")
+
+
+def test_an_unknown_failure_is_named_by_its_class() -> None:
+    named = name_failure(ValueError("odd"), None)
+    assert (named.kind, named.message) == (ErrorKind.DISCONNECTED, "ValueError: odd")
+
+
+def test_causes_in_a_circle_end() -> None:
+    first, second = OSError("a"), OSError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert name_failure(first, None).cause_chain == ("OSError", "OSError")
