@@ -1,39 +1,37 @@
-"""Talk HTTP: the only module that does.
+"""Talk HTTP.
 
-httpx runs over aiohttp's transport, because httpx's own parses every chunk in Python. Two corners of that transport
-(httpx-aiohttp 0.2.0) shape this module: aiohttp keeps a limit of 100 connections unless told otherwise, and a server
-that hangs up arrives as an ill-named httpx error, so failures are named after their cause.
+httpx runs over aiohttp's transport (see `connection`). A server that hangs up arrives as an ill-named httpx error, so
+failures are named after their cause (see `client_errors`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextvars
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 import httpx
 import orjson
-from httpx_aiohttp import AiohttpTransport
 
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.errors import ConfigError
+from aiperf_spec.connection import (
+    CONNECT_TIMEOUT_SECONDS,
+    connection_reuse,
+    make_transport,
+    request_headers,
+    tls_context,
+)
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.proxies import proxy_for
 from aiperf_spec.urls import Server
-from aiperf_spec.version import __version__
 from aiperf_spec.wire.parse import message_of
 from aiperf_spec.wire.sse import MAX_EVENT_BYTES, EventTooLargeError, SSEDecoder, SSEEvent
 
-CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
 _AFTER_DONE_SECONDS = 1.0
 """How long a stream may stay open after [DONE] before the connection is given up; nothing is measured by then."""
@@ -42,7 +40,8 @@ _BLANKS = 64 * 1024
 """Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _DECODED = ("", "identity", "gzip", "x-gzip", "deflate")
 
-Receive = Callable[[int, SSEEvent], None]
+Receive = Callable[[int, list[SSEEvent]], None]
+"""Takes the events of one read, and the time at which it was done."""
 
 
 @dataclass(slots=True)
@@ -57,15 +56,6 @@ class Exchange:
     is_stream: bool = False
     """Whether the response came as server-sent events, whatever its content type said."""
     retried: bool = False
-
-
-_reused: contextvars.ContextVar[list[bool] | None] = contextvars.ContextVar("reused", default=None)
-
-
-async def _note_reuse(_session: aiohttp.ClientSession, _context: SimpleNamespace, _params: object) -> None:
-    marks = _reused.get()
-    if marks is not None:
-        marks.append(True)
 
 
 class Client:
@@ -89,37 +79,11 @@ class Client:
         self.proxy = proxy_for(server)
         self.headers = request_headers(config, server)
         self._tls = tls_context(config, server)
-        self._main = self._make(transport or self._transport(force_close=False))
-        self._fresh: httpx.AsyncClient | None = None if transport is None else self._main
-
-    def _transport(self, *, force_close: bool) -> AiohttpTransport:
-        def session() -> aiohttp.ClientSession:
-            trace = aiohttp.TraceConfig()
-            trace.on_connection_reuseconn.append(_note_reuse)
-            connector = aiohttp.TCPConnector(
-                limit=0,
-                ssl=self._tls,
-                force_close=force_close,
-                keepalive_timeout=None if force_close else 60,
-            )
-            return aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[trace]
-            )
-
-        proxy = httpx.Proxy(self.proxy) if self.proxy else None
-        return AiohttpTransport(verify=self._tls, trust_env=False, client=session, proxy=proxy)
-
-    def _make(self, transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
-        read = self._config.request_timeout_seconds
-        connect = CONNECT_TIMEOUT_SECONDS
-        return httpx.AsyncClient(
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-            # A cookie would tie later requests to what an earlier one got.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            timeout=httpx.Timeout(connect=connect, read=read, write=read, pool=connect),
-        )
+        self._main = transport or make_transport(self._tls, self.proxy, force_close=False)
+        self._fresh = transport
+        read, connect = config.request_timeout_seconds, CONNECT_TIMEOUT_SECONDS
+        timeout = httpx.Timeout(connect=connect, read=read, write=read, pool=connect)
+        self._extensions = {"timeout": timeout.as_dict()}
 
     async def __aenter__(self) -> Self:
         return self
@@ -132,38 +96,38 @@ class Client:
             await self._fresh.aclose()
 
     async def post(self, body: bytes, request_id: str, exchange: Exchange, receive: Receive) -> None:
-        """Send one request and hand each event to `receive` with the time at which its last byte was read.
+        """Send one request and hand its events to `receive`, read by read, with the time at which each read was done.
 
         Fills `exchange` as it goes. Raises `RequestFailedError` for every way in which the transport, the status or
         the clock ended it. A kept-alive connection that dies before any byte of the response is replaced once: the
         server had closed it before it could see the request.
         """
-        marks: list[bool] = []
-        token = _reused.set(marks)
-        try:
-            await self._attempt(self._main, body, request_id, exchange, receive)
-        except RequestFailedError as failure:
-            stale = failure.error.kind is ErrorKind.DISCONNECTED and exchange.ack_ns is None
-            if not (stale and marks):
-                raise
-            exchange.retried = True
-            if self._fresh is None:
-                self._fresh = self._make(self._transport(force_close=True))
-            await self._attempt(self._fresh, body, request_id, exchange, receive)
-        finally:
-            _reused.reset(token)
+        with connection_reuse() as reused:
+            try:
+                await self._attempt(self._main, body, request_id, exchange, receive)
+                return
+            except RequestFailedError as failure:
+                stale = failure.error.kind is ErrorKind.DISCONNECTED and exchange.ack_ns is None
+                if not (stale and reused):
+                    raise
+        exchange.retried = True
+        if self._fresh is None:
+            self._fresh = make_transport(self._tls, self.proxy, force_close=True)
+        await self._attempt(self._fresh, body, request_id, exchange, receive)
 
     async def _attempt(
-        self, client: httpx.AsyncClient, body: bytes, request_id: str, exchange: Exchange, receive: Receive
+        self, transport: httpx.AsyncBaseTransport, body: bytes, request_id: str, exchange: Exchange, receive: Receive
     ) -> None:
+        # The transport is asked itself: httpx's client would add cookies, redirects and a third of the cost.
         headers = {**self.headers, "x-request-id": request_id}
-        request = client.build_request("POST", self._url, content=body, headers=headers)
+        request = httpx.Request("POST", self._url, headers=headers, content=body, extensions=self._extensions)
         limit = self._config.request_timeout_seconds
         exchange.end_ns = 0
         exchange.start_ns = self._clock()
         try:
             async with asyncio.timeout(limit) as deadline:
-                response = await client.send(request, stream=True)
+                response = await transport.handle_async_request(request)
+                response.request = request
                 try:
                     exchange.ack_ns = self._clock()
                     exchange.status = response.status_code
@@ -212,73 +176,48 @@ class Client:
                 exchange.is_stream = True
                 decoder = SSEDecoder()
                 chunk = b"".join(body)
-            for event in decoder.decode(chunk):
-                receive(arrival_ns, event)
-                if event.data.strip() == b"[DONE]":
-                    exchange.end_ns = arrival_ns
-                    deadline.reschedule(asyncio.get_running_loop().time() + _AFTER_DONE_SECONDS)
+            events = decoder.decode(chunk)
+            if not events:
+                continue
+            receive(arrival_ns, events)
+            # Not the last alone: some servers send a ping or their own event behind the end mark.
+            if any(len(event.data) < 16 and event.data.strip() == b"[DONE]" for event in events):
+                exchange.end_ns = arrival_ns
+                deadline.reschedule(asyncio.get_running_loop().time() + _AFTER_DONE_SECONDS)
         end_ns = clock()
         if decoder is None:
-            receive(end_ns, SSEEvent(b"".join(body)))
-        else:
-            for event in decoder.flush():
-                receive(end_ns, event)
+            receive(end_ns, [SSEEvent(b"".join(body))])
+        elif events := decoder.flush():
+            receive(end_ns, events)
         exchange.end_ns = end_ns
+
+    async def get(self, url: str) -> httpx.Response | None:
+        """Return what a GET answers, read whole; None where nothing came within a few seconds."""
+        request = httpx.Request("GET", url, headers=self.headers, extensions=self._extensions)
+        try:
+            async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
+                response = await self._main.handle_async_request(request)
+                response.request = request
+                try:
+                    await response.aread()
+                finally:
+                    await response.aclose()
+        except (TimeoutError, httpx.HTTPError, aiohttp.ClientError, OSError):
+            return None
+        return response
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""
+        response = await self.get(url)
         try:
-            async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                response = await self._main.get(url, headers=self.headers)
-            return orjson.loads(response.content) if response.is_success else None
-        except (TimeoutError, httpx.HTTPError, aiohttp.ClientError, OSError, orjson.JSONDecodeError):
+            return orjson.loads(response.content) if response is not None and response.is_success else None
+        except orjson.JSONDecodeError:
             return None
 
     async def is_up(self, url: str) -> bool:
         """Say whether a GET is answered at all with something that is no server error."""
-        try:
-            async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                response = await self._main.get(url, headers=self.headers)
-        except (TimeoutError, httpx.HTTPError, aiohttp.ClientError, OSError):
-            return False
-        return response.status_code < 500
-
-
-def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
-    """Return the headers of every request; the user's own win, whatever their case."""
-    headers = {
-        "user-agent": f"spec-profile/{__version__}",
-        "accept": "text/event-stream" if config.streaming else "application/json",
-        # Compression would make chunks arrive when the compressor flushes, not when tokens are made.
-        "accept-encoding": "identity",
-        "content-type": "application/json",
-    }
-    if config.api_key:
-        headers["authorization"] = f"Bearer {config.api_key}"
-    elif server.credentials:
-        pair = ":".join(server.credentials).encode()
-        headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-    for name, value in config.headers:
-        headers[name.lower()] = value
-    return headers
-
-
-def tls_context(config: ProfileConfig, server: Server) -> ssl.SSLContext:
-    """Return how certificates are checked; raise `ConfigError` for a file that holds none."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if config.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
-    if config.ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=config.ca_file)
-        except OSError as error:  # ssl.SSLError is one
-            reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror or error
-            raise ConfigError(f"--ca-file {str(config.ca_file)!r}: {reason}") from None
-        return context
-    # Reading the bundled certificates takes tens of milliseconds that plain HTTP need not pay.
-    return httpx.create_ssl_context() if server.root.startswith("https:") else context
+        response = await self.get(url)
+        return response is not None and response.status_code < 500
 
 
 def _opens_stream(start: bytes) -> bool | None:

@@ -1,17 +1,25 @@
-"""The configuration of a run, and the grammar of `--extra-inputs`."""
+"""The configuration of a run."""
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from aiperf_spec.choices import EndpointType, ExportLevel, SamplingStrategy
+from aiperf_spec.choices import (
+    ArrivalPattern,
+    DatasetSelector,
+    DatasetType,
+    EndpointType,
+    ExportLevel,
+    SamplingStrategy,
+)
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.extra_inputs import parse_extra_inputs
 from aiperf_spec.urls import split_endpoint
+
+__all__ = ["ProfileConfig", "parse_extra_inputs", "parse_header"]
 
 _NOT_HEADER_TEXT = "a line break, another control character, or one that is not ASCII"
 _RESERVED = {
@@ -40,11 +48,27 @@ class ProfileConfig(BaseModel):
     streaming: bool = True
     concurrency: int = Field(default=1, ge=1)
     request_count: int | None = Field(default=None, ge=1)
-    """None: once through the prompts."""
+    """None: once through the prompts, or until `benchmark_duration` is over."""
+    request_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Requests a second on a schedule that no slow response delays; None: a closed loop."""
+    arrival_pattern: ArrivalPattern = ArrivalPattern.POISSON
+    benchmark_duration: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds for which profiled requests are sent."""
+    benchmark_grace_period: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """Seconds that requests in flight then have left."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes among which requests are split."""
     warmup_request_count: int = Field(default=0, ge=0)
-    input_file: Path | None = None
-    """None: the built-in prompts."""
-    dataset_sampling_strategy: SamplingStrategy = SamplingStrategy.SEQUENTIAL
+    input_file: Path | tuple[Path, ...] | None = None
+    """None: the built-in prompts; `-`: standard input."""
+    custom_dataset_type: str = "auto"
+    num_prompts: int | None = Field(default=None, ge=1)
+    """None: all of them."""
+    category: tuple[str, ...] = ()
+    """Send prompts of these categories only."""
+    skip_bad_lines: bool = False
+    dataset_sampling_strategy: SamplingStrategy | None = None
+    """None: sequential, but random for a random pool; `sampling` says which."""
     max_tokens: int | None = Field(default=None, ge=1)
     use_legacy_max_tokens: bool = False
     temperature: float | None = Field(default=None, ge=0)
@@ -52,19 +76,45 @@ class ProfileConfig(BaseModel):
     extra_inputs: dict[str, Any] = Field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = Field(default=(), repr=False)
     api_key: str | None = Field(default=None, repr=False, exclude=True)
+    api_key_env: str | None = None
+    """The environment variable that the key came from, where a file named one."""
     insecure: bool = False
     """Whether certificates go unchecked."""
     ca_file: Path | None = None
     """PEM certificates to trust instead of the bundled ones."""
     use_server_token_count: bool = False
+    tokenizer: str | None = Field(default=None, min_length=1)
+    """A `tokenizer.json`, its folder, or a name on the hub: counts tokens, unless usage is asked for."""
     export_level: ExportLevel = ExportLevel.RECORDS
     artifact_dir: Path | None = None
     overwrite: bool = False
     random_seed: int = 0
     rows: int = Field(default=20, ge=0)
     """Requests that the per-request table shows."""
+    draft_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Draft time per token / target time per verify step, for the modelled speed-up of shorter drafts."""
+    assume_chain: bool = False
+    """Whether drafts are chains of one length, where the engine's report does not show it."""
+    by_category: bool = False
+    """Whether the position curve of each category is shown."""
+    worst: int = Field(default=5, ge=0)
+    """Requests with the smallest acceptance length to list."""
+    baseline: Path | None = None
+    """Folder of a run without speculation, for the speed-up."""
+    baseline_itl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Inter-token latency without speculation, in ms."""
+    require: tuple[str, ...] = ()
+    """Gates; see `analysis.gates`."""
+    strict: bool = False
+    """Whether the interval has to pass its gate, not the value alone."""
+    base: Path | None = None
+    """Folder of the run that `base` in a gate stands for."""
     request_timeout_seconds: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     ready_timeout: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    server_metrics: bool = True
+    """Whether the server's own metrics are read during the run."""
+    server_metrics_url: tuple[str, ...] = Field(default=(), repr=False)
+    """Endpoints of metrics; none: `/metrics` beside the API of `url`."""
 
     @classmethod
     def create(cls, **values: Any) -> Self:
@@ -88,11 +138,50 @@ class ProfileConfig(BaseModel):
             raise ValueError(f"--url names the {implied} endpoint, but --endpoint-type is {given}")
         return values
 
+    @property
+    def concurrency_cap(self) -> int | None:
+        """Requests in flight: always so many in a closed loop, at most so many on a schedule; None for no limit."""
+        limited = self.request_rate is None or "concurrency" in self.model_fields_set
+        return self.concurrency if limited else None
+
+    @property
+    def input_files(self) -> tuple[Path, ...]:
+        """The files of prompts; none for the built-in ones."""
+        if self.input_file is None:
+            return ()
+        return self.input_file if isinstance(self.input_file, tuple) else (self.input_file,)
+
+    @property
+    def dataset_selector(self) -> DatasetSelector:
+        """What `custom_dataset_type` says."""
+        return DatasetSelector.parse(self.custom_dataset_type)
+
+    @property
+    def sampling(self) -> SamplingStrategy:
+        """The order in which prompts are sent."""
+        pool = self.dataset_selector.type is DatasetType.RANDOM_POOL
+        return self.dataset_sampling_strategy or (SamplingStrategy.RANDOM if pool else SamplingStrategy.SEQUENTIAL)
+
+    @field_validator("custom_dataset_type")
+    @classmethod
+    def _check_dataset_type(cls, text: str) -> str:
+        return DatasetSelector.parse(text).name
+
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: str) -> str:
         split_endpoint(url)
         return url
+
+    @field_validator("server_metrics_url")
+    @classmethod
+    def _check_server_metrics_url(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            try:
+                split_endpoint(url)
+            except ConfigError as error:
+                raise ValueError(error.message.removeprefix("--url ")) from None
+        return urls
 
     @field_validator("api_key")
     @classmethod
@@ -124,6 +213,12 @@ class ProfileConfig(BaseModel):
     def _check_together(self) -> Self:
         if self.batch_size_text > 1 and self.endpoint_type is EndpointType.CHAT:
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
+        if self.workers > 1 and Path("-") in self.input_files:
+            raise ValueError("--workers needs prompts that every process can read: standard input is read only once")
+        if self.baseline is not None and self.baseline_itl is not None:
+            raise ValueError("--baseline and --baseline-itl both say what to compare with: give one of them")
+        if self.server_metrics_url and not self.server_metrics:
+            raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
         return self
 
 
@@ -136,85 +231,6 @@ def _describe(error: ValidationError) -> str:
     if problem["type"] == "value_error":
         return f"{option}: {message}"
     return f"{option} {problem['input']!r}: {message}"
-
-
-def parse_extra_inputs(texts: list[str]) -> dict[str, Any]:
-    """Turn the values of `--extra-inputs` into one mapping; a later value wins.
-
-    Each is a JSON object, or `key:value` pairs with commas between them. In pairs true, false, null and numbers are
-    read as such, a value that begins with [ or { as JSON, and all else as a string. Dotted keys are not split. Raises
-    `ConfigError` naming the text.
-    """
-    merged: dict[str, Any] = {}
-    for text in texts:
-        stripped = text.strip()
-        pairs = _json_object(stripped) if stripped.startswith("{") else _pairs(stripped)
-        for key, value in pairs.items():
-            # Two halves of stream_options belong together; anything else is replaced.
-            if key == "stream_options" and isinstance(value, dict) and isinstance(merged.get(key), dict):
-                value = {**merged[key], **value}
-            merged[key] = value
-    return merged
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--extra-inputs {text!r}: not a JSON object: {error}") from None
-    return dict(value)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _pairs(text: str) -> dict[str, Any]:
-    pairs: dict[str, Any] = {}
-    position = 0
-    while position < len(text):
-        key, colon, _ = text[position:].partition(":")
-        if not colon or not key.strip() or "," in key:
-            raise ConfigError(
-                f"--extra-inputs {text!r}: expected key:value, got {text[position:]!r}",
-                'put commas between pairs only, or give a JSON object: \'{"key": "a,b"}\'',
-            )
-        position += len(key) + 1
-        pairs[key.strip()], position = _value(text, position)
-    if not pairs:
-        raise ConfigError("--extra-inputs: expected key:value or a JSON object, got nothing")
-    return pairs
-
-
-def _value(text: str, start: int) -> tuple[Any, int]:
-    while start < len(text) and text[start] == " ":
-        start += 1
-    if text[start : start + 1] in ("[", "{"):
-        try:
-            value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"--extra-inputs {text!r}: {text[start:]!r} is not JSON: {error}") from None
-        if text[end : end + 1] not in ("", ","):
-            raise ConfigError(f"--extra-inputs {text!r}: expected a comma before {text[end:]!r}")
-        return value, end + 1
-    end = text.find(",", start)
-    end = len(text) if end < 0 else end
-    return _coerce(text[start:end].strip()), end + 1
-
-
-def _coerce(text: str) -> Any:
-    named = {"true": True, "false": False, "null": None, "none": None}
-    if text.lower() in named:
-        return named[text.lower()]
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        # "nan", "inf" and "1_000" are numbers to Python only; JSON has none of them.
-        if (kind is int or math.isfinite(number)) and "_" not in text:
-            return number
-    return text
 
 
 def parse_header(text: str) -> tuple[str, str]:

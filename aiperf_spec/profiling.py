@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import orjson
 
 from aiperf_spec.adapters.registry import load_registry
-from aiperf_spec.client import Client, request_headers
+from aiperf_spec.client import Client
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.errors import ConfigError, ServerUnavailableError
+from aiperf_spec.connection import request_headers
+from aiperf_spec.crew import Crew
+from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
+from aiperf_spec.heartbeat import Heartbeat
 from aiperf_spec.models.run import Phase, RequestRecord, RunResult
 from aiperf_spec.notices import run_notices
 from aiperf_spec.redaction import Redactor
-from aiperf_spec.runner import Requester, Sink, Stop, plan, run_phase
+from aiperf_spec.runner import Requester, Sink, Stop
+from aiperf_spec.server_metrics.reconcile import reconcile
+from aiperf_spec.server_metrics.scrape import Meter
+from aiperf_spec.tokens import load_counter
 from aiperf_spec.urls import Server, split_endpoint
 from aiperf_spec.wire.body import build_body
-from aiperf_spec.workload.files import load_prompts
-from aiperf_spec.workload.prompts import Prompt, order
+from aiperf_spec.workload.dataset import Workload, open_workload
+from aiperf_spec.workload.prompts import Prompt
+
+if TYPE_CHECKING:
+    from aiperf_spec.fleet import Fleet
 
 _POLL_SECONDS = 0.5
 
@@ -42,6 +53,8 @@ class Hooks:
     on_plan: Callable[[RunResult], Sink | None] | None = None
     sinks: Sequence[Sink] = ()
     on_stop: Callable[[Stop], None] | None = None
+    watch: Callable[[Callable[[], int | None]], Coroutine[Any, Any, None]] | None = None
+    """Runs beside the phases and is cancelled after them; is handed what tells how many requests are in flight."""
     transport: httpx.AsyncBaseTransport | None = None
     clock: Callable[[], int] = field(default=time.perf_counter_ns)
 
@@ -49,16 +62,14 @@ class Hooks:
 def first_request(config: ProfileConfig) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return URL, headers and body of a run's first request, without sending anything; secrets are redacted."""
     server = split_endpoint(config.url)
-    prompts, _ = load_prompts(config.input_file)
-    chosen = _take(config, prompts)
+    chosen = _first(config, open_workload(config))
     headers = {**request_headers(config, server), "x-request-id": "<one a request>"}
     url = server.endpoint(config.endpoint_type).partition("?")[0] + ("?..." if server.query else "")
     return url, Redactor(config, server).headers(headers), _checked_body(config, config.model, chosen)
 
 
-def _take(config: ProfileConfig, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...]:
-    ordered = order(prompts, config.dataset_sampling_strategy, config.random_seed)
-    return tuple(itertools.islice(ordered, config.batch_size_text))
+def _first(config: ProfileConfig, workload: Workload) -> tuple[Prompt, ...]:
+    return tuple(itertools.islice(workload.ordered(), config.batch_size_text))
 
 
 def _checked_body(config: ProfileConfig, model: str | None, prompts: tuple[Prompt, ...]) -> dict[str, Any]:
@@ -95,8 +106,23 @@ def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(coroutine)
+
+
+@contextmanager
+def _quiet_collector() -> Iterator[None]:
+    # A full collection walks every record of the run, while arrivals wait for their stamps. Young garbage is still
+    # collected, in short passes; what was there before the run is set aside.
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 1_000_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -110,8 +136,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     """Run within the caller's event loop; see `profile`."""
     server = split_endpoint(config.url)
-    prompts, dataset = load_prompts(config.input_file)
-    _checked_body(config, config.model, _take(config, prompts))
+    workload = open_workload(config)
+    _checked_body(config, config.model, _first(config, workload))
+    counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
     redactor = Redactor(config, server)
     stop = Stop()
@@ -125,30 +152,67 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             url=server.base,
             model=model,
             owned_by=owned_by,
-            dataset=dataset,
+            dataset=workload.info,
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
         )
         sinks = [result.records.append, *hooks.sinks]
         if hooks.on_plan is not None and (writer := hooks.on_plan(result)) is not None:
             sinks.append(writer)
-        requester = Requester(config, model, client, registry, redactor)
-        await _run_phases(config, prompts, requester, _to_all(sinks), stop)
-        result.stopped_by = stop.reason
-        result.notices = run_notices(result, proxy=client.proxy, adapter_warnings=registry.warnings)
+        requester = Requester(config, model, client, registry, redactor, counter)
+        sink = _to_all(sinks)
+        async with Meter(config, server, client, hooks.clock) as meter:
+            if config.workers > 1:
+                from aiperf_spec.fleet import Fleet
+
+                async with Fleet(config, model, sink, stop) as fleet, _watching(hooks, lambda: None):
+                    result.failure = await _run_phases(fleet, config, hooks.clock, stop, meter)
+                result.loop_lags_ns, warnings = fleet.lags_ns, fleet.warnings
+            else:
+                crew = Crew(config, workload, requester, sink, stop, hooks.clock)
+                async with Heartbeat(hooks.clock) as heartbeat, _watching(hooks, lambda: requester.in_flight):
+                    result.failure = await _run_phases(crew, config, hooks.clock, stop, meter)
+                result.loop_lags_ns, warnings = heartbeat.lags_ns, registry.warnings
+            result.dataset = workload.info
+            result.stopped_by = stop.reason
+            await _take_server_metrics(result, meter)
+        result.notices = run_notices(result, proxy=client.proxy, adapter_warnings=warnings)
+        result.notices += meter.notices
     return result
 
 
+@asynccontextmanager
+async def _watching(hooks: Hooks, in_flight: Callable[[], int | None]) -> AsyncIterator[None]:
+    task = None if hooks.watch is None else asyncio.create_task(hooks.watch(in_flight))
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
 async def _run_phases(
-    config: ProfileConfig, prompts: tuple[Prompt, ...], requester: Requester, sink: Sink, stop: Stop
-) -> None:
-    count = config.request_count or -(-len(prompts) // config.batch_size_text)
-    for phase, requests in ((Phase.WARMUP, config.warmup_request_count), (Phase.PROFILING, count)):
-        if requests and stop.reason is None:
-            # Each phase starts at the first prompt, so that warming up does not change what is measured.
-            ordered = order(prompts, config.dataset_sampling_strategy, config.random_seed)
-            works = plan(ordered, requests, phase, config.batch_size_text)
-            await run_phase(requester, works, min(config.concurrency, requests), sink, stop)
+    crew: Crew | Fleet, config: ProfileConfig, clock: Callable[[], int], stop: Stop, meter: Meter
+) -> SpecProfileError | None:
+    """Run the phases; return why the prompts ended too early, where they did."""
+    for phase in (Phase.WARMUP, Phase.PROFILING):
+        if phase is Phase.PROFILING and stop.reason is None:
+            await meter.begin(stop.wait, settle=bool(config.warmup_request_count))
+        if stop.reason is None and (failure := await crew.run(phase, clock())) is not None:
+            return failure
+    return None
+
+
+async def _take_server_metrics(result: RunResult, meter: Meter) -> None:
+    profiled = result.profiled()
+    if not profiled:
+        return
+    start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
+    hurry = result.stopped_by is not None
+    result.server_metrics = await meter.end(start_ns, end_ns, result.wall_offset_ns, hurry=hurry)
+    if result.server_metrics is not None:
+        result.reconciliation = reconcile(result.records, result.server_metrics)
 
 
 def _to_all(sinks: Sequence[Sink]) -> Sink:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.urls import Server
+from aiperf_spec.urls import Server, split_endpoint
 
 REDACTED = "<redacted>"
 _SECRET_NAME = re.compile(r"auth|cookie|key|token|secret|password|passwd|credential|session|signature", re.I)
@@ -32,6 +32,9 @@ class Redactor:
                 server.credentials[1],
                 base64.b64encode(":".join(server.credentials).encode()).decode(),
             }
+        for url in config.server_metrics_url:
+            if (pair := split_endpoint(url).credentials) is not None:
+                secrets |= {pair[1], base64.b64encode(":".join(pair).encode()).decode()}
         # A server may echo a secret within JSON or a URL, where some characters are written otherwise.
         secrets |= {json.dumps(secret)[1:-1] for secret in secrets} | {quote(secret, safe="") for secret in secrets}
         usable = (secret for secret in secrets if len(secret) >= _MIN_LENGTH)

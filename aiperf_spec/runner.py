@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import orjson
 
 from aiperf_spec.adapters.registry import AdapterRegistry
+from aiperf_spec.adapters.timing import server_timing
 from aiperf_spec.choices import ExportLevel
 from aiperf_spec.client import Client, Exchange
 from aiperf_spec.client_errors import RequestFailedError
@@ -20,9 +23,12 @@ from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord
 from aiperf_spec.redaction import Redactor
-from aiperf_spec.wire.body import asks_for_several_sequences, build_body
+from aiperf_spec.tokens import TokenCounter
+from aiperf_spec.turnstile import Turnstile
+from aiperf_spec.wire.answer import answer_message
+from aiperf_spec.wire.body import asks_for_several_sequences, build_body, prompt_text
 from aiperf_spec.wire.outcome import judge
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.parse import EventReader
 from aiperf_spec.wire.sse import SSEEvent
 from aiperf_spec.wire.timing import timing
 from aiperf_spec.workload.prompts import Prompt
@@ -37,11 +43,29 @@ _MESSAGE_LIMIT = 4096
 
 @dataclass(slots=True, frozen=True)
 class Work:
-    """One request to be sent; several prompts make one batch on completions."""
+    """One request to be sent; several prompts make one batch on completions.
+
+    Where its prompt has later turns, the request opens a conversation, and `after` is the next request.
+    """
 
     index: int
     phase: Phase
     prompts: tuple[Prompt, ...]
+    turn_index: int = 0
+    scheduled_ns: int | None = None
+    """When it was due, by the monotonic clock; None in a closed loop and after a conversation's first turn."""
+
+    @property
+    def later_turns(self) -> int:
+        """How many requests its conversation has left after this one."""
+        return len(self.prompts[0].later)
+
+    def after(self, responses: list[ParsedResponse]) -> Work | None:
+        """Return the conversation's next request, which carries what was answered; None after the last turn."""
+        if not self.later_turns:
+            return None
+        prompt = self.prompts[0].after(answer_message(responses))
+        return Work(self.index + 1, self.phase, (prompt,), self.turn_index + 1)
 
 
 class Stop:
@@ -75,17 +99,37 @@ class Stop:
         await self._event.wait()
 
 
-def plan(prompts: Iterator[Prompt], count: int, phase: Phase, batch_size: int, first_index: int = 0) -> Iterator[Work]:
-    """Yield the requests of a phase, taking `batch_size` prompts for each."""
-    for index in range(first_index, first_index + count):
-        yield Work(index, phase, tuple(next(prompts) for _ in range(batch_size)))
+def plan(
+    prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size: int, first_index: int = 0
+) -> Iterator[Work]:
+    """Yield the first requests of a phase's conversations, taking `batch_size` prompts for each.
+
+    Every turn counts as a request and has an index of its own; a conversation that would exceed `count` is cut there.
+    Without a count, prompts are sent until there are none.
+    """
+    index, end = first_index, None if count is None else first_index + count
+    while end is None or index < end:
+        batch = tuple(islice(prompts, batch_size))
+        if not batch:
+            return
+        work = Work(index, phase, batch)
+        if work.later_turns and end is not None:
+            work = replace(work, prompts=(batch[0].cut(end - index - 1),))
+        yield work
+        index += 1 + work.later_turns
 
 
 class Requester:
     """Turn work into a record: send it, read what comes back, judge it."""
 
     def __init__(
-        self, config: ProfileConfig, model: str, client: Client, registry: AdapterRegistry, redactor: Redactor
+        self,
+        config: ProfileConfig,
+        model: str,
+        client: Client,
+        registry: AdapterRegistry,
+        redactor: Redactor,
+        counter: TokenCounter | None = None,
     ) -> None:
         self._config = config
         self._model = model
@@ -94,41 +138,67 @@ class Requester:
         self._redactor = redactor
         self._paths = registry.payload_paths
         self._keep_raw = config.export_level is ExportLevel.RAW
+        self._turnstile = Turnstile()
+        self._counter = counter
+        self.in_flight = 0
+        """Requests that are under way."""
 
-    async def send(self, work: Work) -> RequestRecord:
+    async def send(self, work: Work, responses: list[ParsedResponse] | None = None) -> RequestRecord:
         """Return the record of one request; never raises for what a server does.
 
-        A cancelled request's record says so: the caller decides whether its own task goes on.
+        A cancelled request's record says so: the caller decides whether its own task goes on. `responses`, where
+        given, is filled with what came, for the turn that follows.
         """
+        await self._turnstile.turn()
         body = build_body(self._config, self._model, work.prompts)
         payload = orjson.dumps(body)
         exchange = Exchange()
-        responses: list[ParsedResponse] = []
+        responses = [] if responses is None else responses
         raw: list[tuple[int, SSEEvent]] = []
-        paths, keep_raw = self._paths, self._keep_raw
+        read = EventReader(self._paths).read
 
-        def receive(arrival_ns: int, event: SSEEvent) -> None:
-            if keep_raw:
-                raw.append((arrival_ns, event))
-            response = parse_event(event, arrival_ns, paths)
-            if response is not None:
-                responses.append(response)
+        def receive(arrival_ns: int, events: list[SSEEvent]) -> None:
+            read(events, arrival_ns, responses)
+
+        def receive_raw(arrival_ns: int, events: list[SSEEvent]) -> None:
+            raw.extend((arrival_ns, event) for event in events)
+            read(events, arrival_ns, responses)
 
         request_id = str(uuid.uuid4())
         error: RequestError | None = None
+        self.in_flight += 1
         try:
-            await self._client.post(payload, request_id, exchange, receive)
+            await self._client.post(payload, request_id, exchange, receive_raw if self._keep_raw else receive)
         except RequestFailedError as failure:
             error = failure.error
         except asyncio.CancelledError:
             error = RequestError(ErrorKind.CANCELLED, "the run was stopped while this request was in flight")
+        finally:
+            self.in_flight -= 1
+        # A request that has ended gets its record even if the run is stopped in this moment.
+        with suppress(asyncio.CancelledError):
+            await self._turnstile.turn()
         # What the server said itself is nearer the cause than how the connection ended afterwards.
         if error is None or (error.kind is not ErrorKind.CANCELLED and _said_so(responses)):
             error = judge(responses, is_stream=exchange.is_stream) or error
         record = self._record(work, body, request_id, exchange, responses, error)
-        if keep_raw:
+        if self._counter is not None and record.succeeded:
+            with suppress(asyncio.CancelledError):
+                await self._count_tokens(self._counter, record, body, responses)
+        if self._keep_raw:
             record.raw = self._raw(body, request_id, exchange, raw)
         return record
+
+    async def _count_tokens(
+        self, counter: TokenCounter, record: RequestRecord, body: dict[str, Any], responses: list[ParsedResponse]
+    ) -> None:
+        # A tool call is more tokens than the text that is left of it: what cannot be counted is left to usage.
+        if any(response.tool_calls for response in responses):
+            return
+        answer = "".join(response.reasoning + response.text for response in responses)
+        record.counted_input, record.counted_output = await asyncio.to_thread(counter.count, prompt_text(body), answer)
+        if not self._config.use_server_token_count:
+            record.input_tokens, record.output_tokens = record.counted_input, record.counted_output
 
     def _record(
         self,
@@ -144,6 +214,7 @@ class Requester:
             index=work.index,
             phase=work.phase,
             prompt_id=work.prompts[0].id,
+            turn_index=work.turn_index,
             category=categories.pop() if len(categories) == 1 else None,
             request_id=request_id,
             start_ns=exchange.start_ns,
@@ -151,6 +222,7 @@ class Requester:
             end_ns=exchange.end_ns,
             status=exchange.status,
             retried=exchange.retried,
+            scheduled_ns=work.scheduled_ns,
             streaming=self._config.streaming,
         )
         if error is not None:
@@ -169,6 +241,7 @@ class Requester:
         if usage is not None:
             record.input_tokens = usage.prompt_tokens
             record.output_tokens = usage.completion_tokens
+        record.server_timing = server_timing(responses)
         record.acceptance, record.drop_reason = self._registry.read(
             responses, several_sequences=asks_for_several_sequences(body)
         )
@@ -192,36 +265,25 @@ def _said_so(responses: list[ParsedResponse]) -> bool:
     return any(response.error is not None and not response.malformed for response in responses)
 
 
-async def run_phase(requester: Requester, works: Iterator[Work], concurrency: int, sink: Sink, stop: Stop) -> None:
-    """Send the work with `concurrency` requests in flight at all times, until it is done or a stop is requested.
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
-    A stop cancels what is in flight; those requests reach the sink as cancelled.
+
+async def converse(requester: Requester, work: Work, sink: Sink, stop: Stop) -> bool:
+    """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
+
+    A turn that failed ends its conversation: what it would have answered is not there to be built on.
     """
-
-    async def worker() -> None:
-        # The workers share one iterator: whoever is free takes the next request.
-        for work in works:
-            record = await requester.send(work)
-            sink(record)
-            cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
-            if cancelled or stop.reason is not None:
-                return
-
-    if stop.reason is not None:
-        return
-    workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
-    stopper = asyncio.create_task(stop.wait())
-    pending: set[asyncio.Task[None]] = {*workers}
-    try:
-        while pending and not stopper.done():
-            done, pending = await asyncio.wait({*pending, stopper}, return_when=asyncio.FIRST_COMPLETED)
-            pending.discard(stopper)
-            for task in done - {stopper}:
-                task.result()
-    finally:
-        stopper.cancel()
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*workers, stopper, return_exceptions=True)
-    for task in workers:
-        task.result()
+    turn: Work | None = work
+    while turn is not None:
+        responses: list[ParsedResponse] | None = [] if turn.later_turns else None
+        record = await requester.send(turn, responses)
+        cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
+        if record.error is not None and not cancelled:
+            record.unsent_turns = turn.later_turns
+        sink(record)
+        if cancelled or stop.reason is not None or _is_being_cancelled():
+            return False
+        turn = turn.after(responses) if responses is not None and record.succeeded else None
+    return True

@@ -70,7 +70,12 @@ def payloads_of(event: dict[str, Any]) -> list[Any]:
 def record_of(engine: str, stats: dict[str, Any], completion_tokens: int | None) -> dict[str, Any] | str:
     """Return the record of an engine's object, or the reason why there is none."""
     if engine == "sglang":
-        names = ("spec_correct_drafts_histogram", "spec_verify_ct", "spec_num_correct_drafts", "spec_num_proposed_drafts")
+        names = (
+            "spec_correct_drafts_histogram",
+            "spec_verify_ct",
+            "spec_num_correct_drafts",
+            "spec_num_proposed_drafts",
+        )
     elif engine == "tensorrt_llm":
         names = ("acceptance_histogram", "num_spec_steps", "total_accepted_draft_tokens", "total_draft_tokens")
     else:

@@ -25,9 +25,12 @@ def broken_identities(record: dict[str, Any]) -> set[str]:
     wrong |= {name for name, steps in arrays.items() if not all(_is_count(count) for count in steps)}
     for name, low, high in (("mean_acceptance_length", 1, math.inf), ("draft_acceptance_rate", 0, 1)):
         figure = record[name]
-        if isinstance(figure, bool) or not isinstance(figure, int | float) or not math.isfinite(figure):
-            wrong.add(name)
-        elif not low <= figure <= high:
+        if (
+            isinstance(figure, bool)
+            or not isinstance(figure, int | float)
+            or not math.isfinite(figure)
+            or not low <= figure <= high
+        ):
             wrong.add(name)
     if wrong:
         return wrong  # the sums below are of counts
@@ -54,6 +57,10 @@ def broken_identities(record: dict[str, Any]) -> set[str]:
             wrong.add("drafted per step")
         if bound is not None and any(count > bound for count in per_drafted):
             wrong.add("steps within bound")
-    if per_accepted is not None and per_drafted is not None and any(a > d for a, d in zip(per_accepted, per_drafted)):
+    if (
+        per_accepted is not None
+        and per_drafted is not None
+        and any(a > d for a, d in zip(per_accepted, per_drafted, strict=False))
+    ):
         wrong.add("each step within its draft")
     return wrong

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.choices import EndpointType
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.wire.body import asks_for_several_sequences, asks_for_usage, build_body
 from aiperf_spec.workload.prompts import Prompt
@@ -76,7 +77,7 @@ class TestStreamOptions:
     def test_the_configuration_is_left_alone(self, endpoint: str) -> None:
         options = {"x": 1}
         extra = {"stream_options": options}
-        config = ProfileConfig(url="h", endpoint_type=endpoint, extra_inputs=extra)
+        config = ProfileConfig(url="h", endpoint_type=EndpointType(endpoint), extra_inputs=extra)
         assert build_body(config, "m", (TEXT,)) == build_body(config, "m", (TEXT,))
         assert (config.extra_inputs, options) == ({"stream_options": {"x": 1}}, {"x": 1})
 

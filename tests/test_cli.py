@@ -83,7 +83,8 @@ def test_export_levels_write_their_files(simulate: Simulate, tmp_path: Path) -> 
         arguments = ("--url", simulate("vllm").url, "--request-count", "2", "--artifact-dir", str(out))
         assert invoke(*arguments, "--export-level", level).exit_code == 0
         written[level] = {path.name for path in out.iterdir()}
-    summary = {"profile_export_aiperf.json", "profile_export_aiperf.csv"}
+    summary = {"profile_export_aiperf.json", "profile_export_aiperf.csv", "config.yaml", "analysis.json"}
+    summary |= {"server_metrics_export.json", "server_metrics_export.csv"}
     assert written["summary"] == summary
     assert written["records"] == summary | {"profile_export.jsonl"}
     assert written["raw"] == summary | {"profile_export.jsonl", "profile_export_raw.jsonl"}

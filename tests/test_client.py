@@ -19,9 +19,10 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from aiperf_spec import client as client_module
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.client import Client, Exchange, request_headers
+from aiperf_spec.client import Client, Exchange
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
+from aiperf_spec.connection import request_headers
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
 from aiperf_spec.redaction import Redactor
@@ -109,15 +110,15 @@ class TestStreams:
     async def test_events_are_stamped_when_their_last_byte_was_read(self) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             start, end = token("b")[:20], token("b")[20:]
-            await send_stream(writer, OPENER, token("a"), start, end, token("c", "stop"), USAGE, DONE, pause=0.03)
+            await send_stream(writer, OPENER, token("a"), start, end, token("c", "stop"), USAGE, DONE, pause=0.05)
 
         record = await one(respond)
         assert succeeds(record)
         assert record.chunk_gaps_ns is not None
         first, second = record.chunk_gaps_ns
-        # From "a" to the second half of "b" are two pauses; a pause lasts its time at the least.
-        assert first >= 55_000_000
-        assert second >= 25_000_000
+        # From "a" to the second half of "b" are two pauses of 50 ms; a busy machine may stamp "a" late.
+        assert first >= 60_000_000
+        assert second >= 20_000_000
 
     async def test_time_after_the_last_content_does_not_count(self) -> None:
         async def respond(call: Call, writer: Writer) -> None:
@@ -128,9 +129,11 @@ class TestStreams:
         record = await one(respond)
         assert succeeds(record)
         assert record.last_content_ns is not None
-        assert record.end_ns - record.last_content_ns >= 90_000_000
+        assert record.end_ns - record.last_content_ns >= 50_000_000
 
-    @pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream", ""])
+    @pytest.mark.parametrize(
+        "kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream", ""]
+    )
     async def test_content_types_lie(self, kind: str) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             headers = {"transfer-encoding": "chunked", **({"content-type": kind} if kind else {})}
@@ -140,7 +143,9 @@ class TestStreams:
         assert succeeds(record)
         assert record.first_content_ns is not None
 
-    @pytest.mark.parametrize("start", [b"\n", b"  \r\n\n", b": ping\n\n", b"\xef\xbb\xbf", b"id: 1\n", b"event: message\n"])
+    @pytest.mark.parametrize(
+        "start", [b"\n", b"  \r\n\n", b": ping\n\n", b"\xef\xbb\xbf", b"id: 1\n", b"event: message\n"]
+    )
     @pytest.mark.parametrize("cut", [False, True])
     async def test_a_stream_may_start_with_something_else(self, start: bytes, cut: bool) -> None:
         async def respond(call: Call, writer: Writer) -> None:
@@ -167,8 +172,7 @@ class TestStreams:
             await send(writer, STREAM_HEAD, *(chunked(piece) for piece in pieces if piece), chunked(b""), pause=0.001)
 
         record = await one(respond, streaming=False)
-        # JSON has no byte order mark, and Python's reader says so; anything else in front is white space.
-        assert succeeds(record) is not start.startswith(b"\xef")
+        assert succeeds(record)
 
     async def test_a_stream_to_a_request_for_a_body_has_no_first_token(self) -> None:
         record = await one(answer, streaming=False)
@@ -206,7 +210,7 @@ class TestStreams:
 
 
 class TestEndMark:
-    @pytest.mark.parametrize("mark", [DONE, b"data:[DONE]\n\n", b"data:  [DONE] \n\n"])
+    @pytest.mark.parametrize("mark", [DONE, b"data:[DONE]\n\n", b"data:  [DONE] \n\n", DONE + event({"ping": 1})])
     async def test_a_connection_that_lingers_is_given_up(self, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "_AFTER_DONE_SECONDS", 0.1)
 
@@ -304,14 +308,14 @@ class TestBrokenConnections:
     async def test_the_time_of_a_replaced_connection_starts_anew(self) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             if call.on_connection:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.5)
                 writer.close()
             else:
                 await send_stream(writer, *WHOLE)
 
         [_, record] = await records(respond, count=2)
         assert record.retried
-        assert record.end_ns - record.start_ns < 150_000_000
+        assert record.end_ns - record.start_ns < 400_000_000
 
     async def test_a_second_failure_is_not_retried(self) -> None:
         async def respond(call: Call, writer: Writer) -> None:
@@ -341,7 +345,8 @@ class TestBrokenConnections:
         assert (second.retried, len(server.posts)) == (False, 2)
 
     @pytest.mark.parametrize(
-        "rubbish", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"<html></html>\r\n\r\n"]
+        "rubbish",
+        [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"<html></html>\r\n\r\n"],
     )
     async def test_what_is_not_http_is_said(self, rubbish: bytes) -> None:
         async def respond(call: Call, writer: Writer) -> None:
@@ -362,7 +367,9 @@ class TestBrokenConnections:
 
 
 class TestTimeouts:
-    @pytest.mark.parametrize("sent", [(), (STREAM_HEAD,), (STREAM_HEAD, chunked(token("a")))], ids=["none", "head", "some"])
+    @pytest.mark.parametrize(
+        "sent", [(), (STREAM_HEAD,), (STREAM_HEAD, chunked(token("a")))], ids=["none", "head", "some"]
+    )
     async def test_a_server_that_falls_silent(self, sent: tuple[bytes, ...]) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             await send(writer, *sent)
@@ -487,9 +494,13 @@ class TestCompression:
     async def test_a_server_that_compresses_anyway_is_decoded_event_by_event(self, encoding: str) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             assert call.headers["accept-encoding"] == "identity"
-            headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked", "content-encoding": encoding}
+            headers = {
+                "content-type": "text/event-stream",
+                "transfer-encoding": "chunked",
+                "content-encoding": encoding,
+            }
             pieces = compressed(encoding.lower(), WHOLE)
-            await send(writer, head(200, "OK", headers), *map(chunked, pieces), chunked(b""), pause=0.03)
+            await send(writer, head(200, "OK", headers), *map(chunked, pieces), chunked(b""), pause=0.05)
 
         record = await one(respond)
         assert succeeds(record)
@@ -668,8 +679,8 @@ class TestFakeClock:
         exchange, received = Exchange(), []
         async with Client(config, split_endpoint("http://h"), transport=transport, clock=lambda: next(now)) as client:
 
-            def receive(at: int, event: SSEEvent) -> None:
-                received.append(at)
+            def receive(at: int, events: list[SSEEvent]) -> None:
+                received.extend([at] * len(events))
 
             await client.post(b"{}", "id", exchange, receive)
         assert (exchange.start_ns, exchange.ack_ns) == (100, 200)
@@ -750,7 +761,7 @@ FAILURES: list[tuple[BaseException, ErrorKind]] = [
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), FAILURES, ids=["+".join(client_module.name_failure(e, None).cause_chain) for e, _ in FAILURES]
+    ("error", "kind"), FAILURES, ids=["+".join(name_failure(e, None).cause_chain) for e, _ in FAILURES]
 )
 def test_failures_are_named_after_their_cause(error: BaseException, kind: ErrorKind) -> None:
     named = name_failure(error, 200)

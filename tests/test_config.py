@@ -154,8 +154,19 @@ def test_a_header(text: str, pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no colon", ": hunter2", "X Team: hunter2", "X-Té: hunter2", "X(: hunter2", "X:\x00hunter2", "X: hunter2\r\nY: 1"]
-    + ["X: hunter2é", "X: hunter2\u2028", "X: hunter2\x85"],
+    [
+        "",
+        "no colon",
+        ": hunter2",
+        "X Team: hunter2",
+        "X-Té: hunter2",
+        "X(: hunter2",
+        "X:\x00hunter2",
+        "X: hunter2\r\nY: 1",
+        "X: hunter2é",
+        "X: hunter2\u2028x",
+        "X: hunter2\x85x",
+    ],
 )
 def test_a_bad_header_is_refused_without_its_value(text: str) -> None:
     with pytest.raises(ConfigError, match="--header") as caught:
@@ -266,6 +277,6 @@ def test_a_header_of_a_bad_name_is_refused(name: str) -> None:
 def test_a_configuration_is_frozen_and_shows_no_secret() -> None:
     config = ProfileConfig(url="h", api_key="hunter2-key", headers=(("Authorization", "hunter2"),))
     with pytest.raises(ValueError, match="frozen"):
-        config.concurrency = 2  # type: ignore[misc]
+        config.concurrency = 2
     assert "hunter2" not in repr(config)
     assert "hunter2-key" not in config.model_dump_json()

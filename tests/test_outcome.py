@@ -90,7 +90,12 @@ def test_a_body_without_choices_is_malformed(responses: list[ParsedResponse]) ->
 
 @pytest.mark.parametrize(
     "responses",
-    [[DONE], [OPENER, FINISH, DONE], [OPENER, FINISH, ZERO_USAGE, DONE], [FINISH, ParsedResponse(4, usage=Usage(3, None))]],
+    [
+        [DONE],
+        [OPENER, FINISH, DONE],
+        [OPENER, FINISH, ZERO_USAGE, DONE],
+        [FINISH, ParsedResponse(4, usage=Usage(3, None))],
+    ],
 )
 def test_a_stream_without_a_token_is_empty(responses: list[ParsedResponse]) -> None:
     assert kind_of(responses) is ErrorKind.EMPTY

@@ -8,7 +8,7 @@ import pytest
 
 from aiperf_spec.choices import SamplingStrategy
 from aiperf_spec.errors import InputFileError
-from aiperf_spec.workload.files import load_prompts
+from aiperf_spec.workload.dataset import load_prompts
 from aiperf_spec.workload.prompts import Prompt, order
 
 

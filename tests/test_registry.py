@@ -160,8 +160,18 @@ class TestDropReasons:
     @pytest.mark.parametrize(
         ("engine", "steps", "histogram", "counts"),
         [
-            ("tensorrt_llm", "num_spec_steps", "acceptance_histogram", ("total_accepted_draft_tokens", "total_draft_tokens")),
-            ("sglang", "spec_verify_ct", "spec_correct_drafts_histogram", ("spec_num_correct_drafts", "spec_num_proposed_drafts")),
+            (
+                "tensorrt_llm",
+                "num_spec_steps",
+                "acceptance_histogram",
+                ("total_accepted_draft_tokens", "total_draft_tokens"),
+            ),
+            (
+                "sglang",
+                "spec_verify_ct",
+                "spec_correct_drafts_histogram",
+                ("spec_num_correct_drafts", "spec_num_proposed_drafts"),
+            ),
         ],
     )
     @pytest.mark.parametrize("dense", [[0, 0, 0, 0], [4, 0, 0, 0], []])
@@ -239,7 +249,7 @@ class TestRepeatedPayloads:
 
     @pytest.mark.parametrize("engine", ENGINES)
     def test_an_earlier_payload_that_is_malformed_does_not_matter(self, engine: str) -> None:
-        broken = {key: "x" for key in PAYLOADS[engine]}
+        broken = dict.fromkeys(PAYLOADS[engine], "x")
         assert read(broken, PAYLOADS[engine]) == read(PAYLOADS[engine])
         assert read(PAYLOADS[engine], broken) == dropped(DropReason.MALFORMED)
 
@@ -412,7 +422,7 @@ class TestPlugins:
     )
     def test_what_is_no_adapter_class_is_an_error_naming_its_distribution(self, install: Any, rubbish: Any) -> None:
         install(("acme", rubbish, "acme-dist"))
-        with pytest.raises(PluginError, match="'acme' of acme-dist .* is no adapter class"):
+        with pytest.raises(PluginError, match=r"'acme' of acme-dist .* is no adapter class"):
             load_registry()
 
     @pytest.mark.parametrize("error", [ImportError("no torch"), AttributeError("Adapter"), SyntaxError(), ValueError()])
@@ -452,10 +462,49 @@ class Hashable(SimpleNamespace):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
 
-VALUE = st.sampled_from(
-    [None, True, False, 0, 1, 2, 3, 4, 5, 10, -1, 0.0, 0.3, 1.75, 3.0, 2**53, 2**64, 10**400, -(10**400), float("nan")]
-    + [float("inf"), 1e308, "", "3", [], [3], [[]], {}, {"0": 2}, [2, 1, 1, 0], [2, 1, 1], [2, 0, 1, 0], [3, 3, 2, 2]]
-    + [[2, 1, 1, True], [2, 1, 1, 0.0], [2, 1, 1, None], [2, 1, 1, "0"], [-1, 4, 1, 0], [10**400], [float("nan")] * 4]
+VALUE: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        10,
+        -1,
+        0.0,
+        0.3,
+        1.75,
+        3.0,
+        2**53,
+        2**64,
+        10**400,
+        -(10**400),
+        float("nan"),
+        float("inf"),
+        1e308,
+        "",
+        "3",
+        [],
+        [3],
+        [[]],
+        {},
+        {"0": 2},
+        [2, 1, 1, 0],
+        [2, 1, 1],
+        [2, 0, 1, 0],
+        [3, 3, 2, 2],
+        [2, 1, 1, True],
+        [2, 1, 1, 0.0],
+        [2, 1, 1, None],
+        [2, 1, 1, "0"],
+        [-1, 4, 1, 0],
+        [10**400],
+        [float("nan")] * 4,
+    ]
 )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.choices import ExportLevel
+from aiperf_spec.choices import EndpointType, ExportLevel
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import RequestRecord
@@ -44,7 +45,7 @@ def cut(body: bytes) -> list[bytes]:
     edges |= {position + 1 for position in range(0, len(body) - 1, 13) if body[position : position + 2] == b"\n\n"}
     edges |= {position for position, byte in enumerate(body) if byte & 0xC0 == 0x80}
     ordered = sorted(edge for edge in edges if edge <= len(body))
-    return [body[a:b] for a, b in zip(ordered, ordered[1:], strict=False)]
+    return [body[a:b] for a, b in pairwise(ordered)]
 
 
 def config_for(request: dict[str, Any], url: str, folder: Path) -> ProfileConfig:
@@ -61,7 +62,7 @@ def config_for(request: dict[str, Any], url: str, folder: Path) -> ProfileConfig
     return ProfileConfig(
         url=url,
         model=request["model"],
-        endpoint_type="chat" if "messages" in request else "completions",
+        endpoint_type=EndpointType.CHAT if "messages" in request else EndpointType.COMPLETIONS,
         streaming=streaming,
         extra_inputs=given,
         input_file=file,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -160,7 +161,7 @@ def test_missing_acceptance_is_explained_for_the_engine(owner: str | None, said:
 
 
 def test_every_notice_has_words() -> None:
-    values = {
+    values: dict[str, Any] = {
         "owned_by": None,
         "usage_off": False,
         "asked_sglang": True,
@@ -169,6 +170,23 @@ def test_every_notice_has_words() -> None:
         "text": "t",
         "sent": "max_tokens",
         "proxy": "http://p",
+        "url": "http://u",
+        "reason": "r",
+        "failed": 1,
+        "turns": 2,
+        "conversations": 1,
+        "name": "p.jsonl",
+        "side": "output",
+        "counted": 1,
+        "usage": 2,
+        "requests": 3,
+        "url": "http://h",
+        "reason": "refused",
+        "failed": 1,
+        "workers": 2,
+        "p50": 1.0,
+        "p99": 2.0,
+        "max": 3.0,
     }
     for kind in NoticeKind:
         assert word(Notice(kind, values))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.sglang import SGLangAdapter
+from aiperf_spec.adapters.shape import Shape, SkewWatch
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
-from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.response import ParsedResponse, notable
 
 ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
 PLUGINS_VARIABLE = "SPEC_PROFILE_PLUGINS"
@@ -47,6 +48,7 @@ class AdapterRegistry:
 
     adapters: tuple[Adapter, ...]
     warnings: list[str] = field(default_factory=list)
+    _skew: SkewWatch = field(default_factory=SkewWatch)
 
     @property
     def payload_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -61,14 +63,18 @@ class AdapterRegistry:
         `several_sequences` says that the request body asked for more than one: it is believed before the response,
         because a sibling that never drafted sends nothing.
         """
-        if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
+        said = notable(responses)
+        if several_sequences or len({i for r in said for i in r.choice_indices}) > 1:
             return None, DropReason.MULTI_SEQUENCE
-        reporting = [response for response in responses if response.spec_decode_stats]
+        reporting = [response for response in said if response.spec_decode_stats]
+        self._skew.compare_siblings(said, _shapes(self.adapters), self.warnings)
         if not reporting:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):
             return None, DropReason.MULTI_SEQUENCE
-        claims = [adapter for adapter in self.adapters if self._claims(adapter, responses)]
+        claims = [adapter for adapter in self.adapters if self._claims(adapter, reporting)]
+        if len(claims) < 2:
+            self._skew.compare(reporting, _shapes(claims or self.adapters), self.warnings)
         if not claims:
             return None, DropReason.UNRECOGNIZED
         if len(claims) > 1:
@@ -117,6 +123,12 @@ class AdapterRegistry:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
+
+
+def _shapes(adapters: Sequence[Adapter]) -> list[Shape]:
+    # A plug-in need not say what its engine sends.
+    shapes = (getattr(adapter.implementation, "shape", None) for adapter in adapters)
+    return [shape for shape in shapes if isinstance(shape, Shape)]
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram, ratio
+from aiperf_spec.adapters.shape import Shape
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
@@ -22,6 +23,20 @@ _SIGNATURE = frozenset(
         "spec_correct_drafts_histogram",
     }
 )
+_SHAPE = Shape(
+    engine="SGLang",
+    version="0.5.23",
+    required=_SIGNATURE,
+    optional=frozenset(
+        {
+            "spec_accept_length",
+            "spec_accept_rate",
+            "spec_block_accept_length",
+            "spec_cap_length",
+            "spec_cap_lens_histogram",
+        }
+    ),
+)
 
 
 class SGLangAdapter:
@@ -32,6 +47,7 @@ class SGLangAdapter:
     """
 
     payload_path: ClassVar[tuple[str, ...]] = ("sglext", "spec_tokens_details")
+    shape: ClassVar[Shape] = _SHAPE
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

@@ -11,10 +11,17 @@ from typing import ClassVar
 from pydantic import ValidationError
 
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram, ratio
+from aiperf_spec.adapters.shape import Shape
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
 _SIGNATURE = frozenset({"total_accepted_draft_tokens", "total_draft_tokens"})
+_SHAPE = Shape(
+    engine="TensorRT-LLM",
+    version="its pull request 19311",
+    required=_SIGNATURE | {"acceptance_histogram", "acceptance_rate", "num_spec_steps"},
+    optional=frozenset({"num_spec_tokens"}),
+)
 
 
 class TensorRTLLMAdapter:
@@ -25,6 +32,7 @@ class TensorRTLLMAdapter:
     """
 
     payload_path: ClassVar[tuple[str, ...]] = ("choices", "*", "speculative_decoding")
+    shape: ClassVar[Shape] = _SHAPE
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

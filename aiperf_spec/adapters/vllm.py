@@ -11,16 +11,26 @@ from typing import Any, ClassVar
 from pydantic import ValidationError
 
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram
+from aiperf_spec.adapters.shape import Shape
+from aiperf_spec.adapters.timing import TIMING_FIELDS
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
 _SIGNATURE = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
+_SHAPE = Shape(
+    engine="vLLM",
+    version="0.32.0",
+    required=_SIGNATURE | {"draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"},
+    optional=frozenset({"per_step_accepted", "per_step_drafted"}),
+    siblings=frozenset(TIMING_FIELDS) | {"speculative_decoding"},
+)
 
 
 class VLLMAdapter:
     """Read vLLM's object one to one: its float figures are taken as sent, not derived again."""
 
     payload_path: ClassVar[tuple[str, ...]] = ("metrics", "speculative_decoding")
+    shape: ClassVar[Shape] = _SHAPE
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

@@ -7,10 +7,69 @@ from typing import Annotated, Any
 
 import typer
 
-from aiperf_spec.choices import EndpointType, Engine, ExportLevel, SamplingStrategy
+from aiperf_spec.choices import (
+    ArrivalPattern,
+    EndpointType,
+    Engine,
+    ExportLevel,
+    ReportFormat,
+    ReportMetric,
+    ReportSource,
+    SamplingStrategy,
+    TableFormat,
+    Ui,
+)
 from aiperf_spec.version import __version__
 
 _SERVER, _LOAD, _PROMPTS, _REQUEST, _OUTPUT = "Server", "Load", "Prompts", "Request", "Output"
+_ANALYSIS, _GATES = "Analysis", "Gates"
+
+_DraftCost = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Draft time per token / target time per step: adds the best draft length.",
+        metavar="C",
+        rich_help_panel=_ANALYSIS,
+    ),
+]
+_AssumeChain = Annotated[
+    bool,
+    typer.Option("--assume-chain", help="Take drafts for chains where that is not shown.", rich_help_panel=_ANALYSIS),
+]
+_ByCategory = Annotated[
+    bool, typer.Option("--by-category", help="Show the position curve of each category.", rich_help_panel=_ANALYSIS)
+]
+_Worst = Annotated[
+    int, typer.Option(min=0, help="Requests of least acceptance to list.", metavar="N", rich_help_panel=_ANALYSIS)
+]
+_Baseline = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of a run without speculation, for the speed-up.", metavar="DIR", rich_help_panel=_ANALYSIS
+    ),
+]
+_BaselineItl = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Inter-token latency without speculation, instead.", metavar="MS", rich_help_panel=_ANALYSIS
+    ),
+]
+_Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Gate, such as 'acceptance_length >= 2.1'; repeatable. Exit code 3 where one is not met.",
+        metavar="EXPR",
+        rich_help_panel=_GATES,
+    ),
+]
+_Strict = Annotated[
+    bool, typer.Option("--strict", help="Gates hold for the whole 95 % interval.", rich_help_panel=_GATES)
+]
+_Base = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the run that `base` in a gate means.", metavar="DIR", rich_help_panel=_GATES),
+]
 
 app = typer.Typer(
     name="spec-profile",
@@ -30,6 +89,10 @@ def _version(show: bool) -> None:
 @app.callback(invoke_without_command=True)
 def profile(
     context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="YAML that says what options say; options win.", metavar="FILE", rich_help_panel=_SERVER),
+    ] = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -82,6 +145,20 @@ def profile(
     request_timeout_seconds: Annotated[
         float, typer.Option(help="Seconds that one request may take.", metavar="S", rich_help_panel=_SERVER)
     ] = 600.0,
+    server_metrics: Annotated[
+        bool,
+        typer.Option(
+            "--server-metrics/--no-server-metrics",
+            help="Read the server's own counters during the run.",
+            rich_help_panel=_SERVER,
+        ),
+    ] = True,
+    server_metrics_url: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where they are, repeatable. Left out: /metrics of --url.", metavar="URL", rich_help_panel=_SERVER
+        ),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(help="Requests in flight at all times.", metavar="N", rich_help_panel=_LOAD)
     ] = 1,
@@ -94,20 +171,66 @@ def profile(
     warmup_request_count: Annotated[
         int, typer.Option(help="Requests sent before, in no figure.", metavar="N", rich_help_panel=_LOAD)
     ] = 0,
-    input_file: Annotated[
-        Path | None,
+    request_rate: Annotated[
+        float | None,
         typer.Option(
-            help='JSONL of {"text"}, {"prompt"} or {"messages"}, each with optional "category". '
+            help="Requests a second, on a schedule; --concurrency then caps them.", metavar="R", rich_help_panel=_LOAD
+        ),
+    ] = None,
+    arrival_pattern: Annotated[
+        ArrivalPattern, typer.Option(help="poisson or constant.", metavar="PATTERN", rich_help_panel=_LOAD)
+    ] = ArrivalPattern.POISSON,
+    benchmark_duration: Annotated[
+        float | None, typer.Option(help="Seconds for which requests are sent.", metavar="S", rich_help_panel=_LOAD)
+    ] = None,
+    benchmark_grace_period: Annotated[
+        float, typer.Option(help="Seconds that requests in flight then have.", metavar="S", rich_help_panel=_LOAD)
+    ] = 30.0,
+    workers: Annotated[
+        int, typer.Option(help="Processes among which requests are split.", metavar="N", rich_help_panel=_LOAD)
+    ] = 1,
+    input_file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Prompts: .jsonl, .json, .csv, each .gz too; - is standard input; repeatable. "
             "Left out: built-in prompts.",
             metavar="FILE",
             rich_help_panel=_PROMPTS,
         ),
     ] = None,
+    custom_dataset_type: Annotated[
+        str,
+        typer.Option(
+            help="single_turn, multi_turn, random_pool, speed_bench (or speed_bench_CATEGORY), spec_bench, mt_bench, "
+            "sharegpt, raw_payload, or auto: what the first rows look like.",
+            metavar="TYPE",
+            rich_help_panel=_PROMPTS,
+        ),
+    ] = "auto",
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="Send prompts of this category only; repeatable.", metavar="NAME", rich_help_panel=_PROMPTS),
+    ] = None,
+    num_prompts: Annotated[
+        int | None,
+        typer.Option(
+            help="Take as many prompts: the first ones, or drawn by the seed.", metavar="N", rich_help_panel=_PROMPTS
+        ),
+    ] = None,
+    skip_bad_lines: Annotated[
+        bool,
+        typer.Option("--skip-bad-lines", help="Count lines that are no prompts, and go on.", rich_help_panel=_PROMPTS),
+    ] = False,
     dataset_sampling_strategy: Annotated[
-        SamplingStrategy, typer.Option(help="sequential, shuffle or random.", metavar="ORDER", rich_help_panel=_PROMPTS)
-    ] = SamplingStrategy.SEQUENTIAL,
+        SamplingStrategy | None,
+        typer.Option(
+            help="sequential (default), shuffle or random (default of random_pool).",
+            metavar="ORDER",
+            rich_help_panel=_PROMPTS,
+        ),
+    ] = None,
     random_seed: Annotated[
-        int, typer.Option(help="Seed of shuffle and random.", metavar="N", rich_help_panel=_PROMPTS)
+        int, typer.Option(help="Seed of shuffle, random and --num-prompts.", metavar="N", rich_help_panel=_PROMPTS)
     ] = 0,
     streaming: Annotated[
         bool, typer.Option("--streaming/--no-streaming", help="Stream responses.", rich_help_panel=_REQUEST)
@@ -139,6 +262,14 @@ def profile(
         bool,
         typer.Option("--use-server-token-count", help="Take token counts from usage.", rich_help_panel=_OUTPUT),
     ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="tokenizer.json, its folder, or a name on the hub: counts tokens of prompts and answers.",
+            metavar="PATH_OR_NAME",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
     export_level: Annotated[
         ExportLevel, typer.Option(help="summary, records or raw.", metavar="LEVEL", rich_help_panel=_OUTPUT)
     ] = ExportLevel.RECORDS,
@@ -156,8 +287,33 @@ def profile(
     rows: Annotated[
         int, typer.Option(help="Requests to list in the last table.", metavar="N", rich_help_panel=_OUTPUT)
     ] = 20,
+    draft_cost: _DraftCost = None,
+    assume_chain: _AssumeChain = False,
+    by_category: _ByCategory = False,
+    worst: _Worst = 5,
+    baseline: _Baseline = None,
+    baseline_itl: _BaselineItl = None,
+    require: _Require = None,
+    strict: _Strict = False,
+    base: _Base = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=_OUTPUT)
+    ] = False,
+    ui: Annotated[
+        Ui,
+        typer.Option(
+            help="Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
+            metavar="UI",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = Ui.AUTO,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Print the acceptance table only; no progress.", rich_help_panel=_OUTPUT),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.", rich_help_panel=_OUTPUT),
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
@@ -171,13 +327,11 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     from aiperf_spec.cli import run
+    from aiperf_spec.cli.options import settings
     from aiperf_spec.cli.terminal import translated_errors
-    from aiperf_spec.config import ProfileConfig, parse_extra_inputs, parse_header
-    from aiperf_spec.errors import ConfigError
+    from aiperf_spec.config import parse_extra_inputs, parse_header
 
     with translated_errors():
-        if url is None:
-            raise ConfigError("--url is missing", "spec-profile --url http://HOST:PORT --model NAME")
         values: dict[str, Any] = {
             "url": url,
             "model": model,
@@ -188,10 +342,21 @@ def profile(
             "insecure": insecure,
             "ready_timeout": ready_timeout,
             "request_timeout_seconds": request_timeout_seconds,
+            "server_metrics": server_metrics,
+            "server_metrics_url": tuple(server_metrics_url or ()),
             "concurrency": concurrency,
             "request_count": request_count,
+            "request_rate": request_rate,
+            "arrival_pattern": arrival_pattern,
+            "benchmark_duration": benchmark_duration,
+            "benchmark_grace_period": benchmark_grace_period,
+            "workers": workers,
             "warmup_request_count": warmup_request_count,
-            "input_file": input_file,
+            "input_file": tuple(input_file or ()) or None,
+            "custom_dataset_type": custom_dataset_type,
+            "category": tuple(category or ()),
+            "num_prompts": num_prompts,
+            "skip_bad_lines": skip_bad_lines,
             "dataset_sampling_strategy": dataset_sampling_strategy,
             "random_seed": random_seed,
             "streaming": streaming,
@@ -201,13 +366,99 @@ def profile(
             "batch_size_text": batch_size_text,
             "extra_inputs": parse_extra_inputs(extra_inputs or []),
             "use_server_token_count": use_server_token_count,
+            "tokenizer": tokenizer,
             "export_level": export_level,
             "artifact_dir": artifact_dir,
             "overwrite": overwrite,
             "rows": rows,
+            "draft_cost": draft_cost,
+            "assume_chain": assume_chain,
+            "by_category": by_category,
+            "worst": worst,
+            "baseline": baseline,
+            "baseline_itl": baseline_itl,
+            "require": tuple(require or ()),
+            "strict": strict,
+            "base": base,
         }
-        config = ProfileConfig.create(**values)
-    (run.dry_run if dry_run else run.run)(config)
+        chosen = settings(context, values, config)
+    if dry_run:
+        run.dry_run(chosen)
+    else:
+        run.run(chosen, run.Surface(ui, quiet=quiet, as_json=as_json))
+
+
+@app.command()
+def report(
+    path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
+    metric: Annotated[
+        ReportMetric, typer.Option(help="accept_length, accept_rate or throughput.", metavar="METRIC")
+    ] = ReportMetric.ACCEPT_LENGTH,
+    source: Annotated[
+        ReportSource,
+        typer.Option(help="auto (the best that a run has), records, summary or server-metrics.", metavar="SOURCE"),
+    ] = ReportSource.AUTO,
+    pool: Annotated[bool, typer.Option("--pool", help="All runs of a model as one: clients of one run.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Give each figure's 95 % interval.")] = False,
+    form: Annotated[
+        ReportFormat, typer.Option("--format", help="table, csv, json or markdown.", metavar="FORMAT")
+    ] = ReportFormat.TABLE,
+    output: Annotated[Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE")] = None,
+    analysis: Annotated[
+        bool,
+        typer.Option(
+            "--analysis", help="Show the analysis of each run; implied by the options below.", rich_help_panel=_ANALYSIS
+        ),
+    ] = False,
+    draft_cost: _DraftCost = None,
+    assume_chain: _AssumeChain = False,
+    by_category: _ByCategory = False,
+    worst: _Worst = 5,
+    baseline: _Baseline = None,
+    baseline_itl: _BaselineItl = None,
+    require: _Require = None,
+    strict: _Strict = False,
+    base: _Base = None,
+) -> None:
+    """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
+    from aiperf_spec.analysis import AnalysisOptions
+    from aiperf_spec.cli import report as command
+    from aiperf_spec.cli.examine import Examination
+    from aiperf_spec.cli.terminal import translated_errors
+
+    with translated_errors():
+        examination = Examination(
+            show=analysis
+            or assume_chain
+            or by_category
+            or any(each is not None for each in (draft_cost, baseline, baseline_itl)),
+            by_category=by_category,
+            options=AnalysisOptions(draft_cost, assume_chain, worst, baseline_itl),
+            baseline=baseline,
+            require=tuple(require or ()),
+            strict=strict,
+            base=base,
+        )
+    command.report(path, command.ReportOptions(metric, source, pool, intervals, form, output, examination))
+
+
+@app.command()
+def compare(
+    base: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BASE")],
+    candidate: Annotated[list[Path], typer.Argument(help="Folders of the other runs.", metavar="CANDIDATE...")],
+    form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable.", metavar="EXPR"
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Gates hold for the whole 95 % interval.")] = False,
+) -> None:
+    """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons."""
+    from aiperf_spec.cli import compare as command
+
+    command.compare(base, candidate, form=form, require=require or [], strict=strict)
 
 
 @app.command()

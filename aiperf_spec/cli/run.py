@@ -3,39 +3,73 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import typer
 from rich.text import Text
 
+from aiperf_spec.choices import Ui
+from aiperf_spec.cli.against import Gates, facts_of_run
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.export.names import RECORDS_JSONL, SUMMARY_JSON
+from aiperf_spec.export.summary import summary_json
+from aiperf_spec.export.texts import load_texts
 from aiperf_spec.export.writer import ArtifactWriter
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.models.run import Phase, RunResult
+from aiperf_spec.models.response import Texts
+from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
+from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.notices import word
-from aiperf_spec.render.progress import ProgressBar
-from aiperf_spec.render.tables import run_report
-from aiperf_spec.workload.files import load_prompts
+from aiperf_spec.render.progress import Display
+from aiperf_spec.render.tables import brief_report, run_report
+from aiperf_spec.runner import Sink
 
 
-def run(config: ProfileConfig) -> None:
+@dataclass(slots=True, frozen=True)
+class Surface:
+    """How a run is shown: `ui` while it goes on; then all tables, the acceptance table, or JSON."""
+
+    ui: Ui = Ui.AUTO
+    quiet: bool = False
+    as_json: bool = False
+
+    @property
+    def progress(self) -> Ui:
+        """How the run is shown while it goes on: not at all where it is to be quiet, unless that is asked for."""
+        return Ui.NONE if self.quiet and self.ui is Ui.AUTO else self.ui
+
+
+def run(config: ProfileConfig, surface: Surface | None = None) -> None:
     """Profile, print and export; leaves with the run's exit code."""
+    surface = surface or Surface()
     with translated_errors():
-        result, summary, failure = measure(config)
-        report(result, summary)
+        # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
+        gates = Gates(config.require, base=config.base, strict=config.strict)
+        result, summary, failure = measure(config, surface.progress)
+        report(result, summary, surface)
+        console = stderr() if surface.as_json else stdout()
+        met = gates.check(result.records, summary=summary, facts=facts_of_run(result), console=console)
+        if result.failure is not None:
+            raise result.failure
         if failure is not None:
             raise failure
-    raise typer.Exit(exit_code(result, summary))
+    code = exit_code(result, summary)
+    raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
 
-def measure(config: ProfileConfig) -> tuple[RunResult, Summary, ExportError | None]:
+def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary, ExportError | None]:
     """Return the run and its figures; its files are written, or the failure to write them is returned."""
-    with ArtifactWriter(config) as writer, ProgressBar(stderr(), _totals(config)) as bar:
-        hooks = Hooks(on_plan=writer.open, sinks=[bar.sink], on_stop=stop_on_signals)
+    with ArtifactWriter(config) as writer, Display(stderr(), config, ui) as display:
+
+        def on_plan(result: RunResult) -> Sink:
+            display.expect(_totals(config, result.dataset))
+            return writer.open(result)
+
+        hooks = Hooks(on_plan=on_plan, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
         result = profile(config, hooks)
         failure = None
         try:
@@ -45,22 +79,36 @@ def measure(config: ProfileConfig) -> tuple[RunResult, Summary, ExportError | No
     return result, summarise(result.records), failure
 
 
-def _totals(config: ProfileConfig) -> dict[Phase, int]:
+def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | None]:
     count = config.request_count
-    if count is None:
-        count = -(-len(load_prompts(config.input_file)[0]) // config.batch_size_text)
+    if count is None and dataset.turns is not None:
+        count = -(-dataset.turns // config.batch_size_text)
     return {Phase.WARMUP: config.warmup_request_count, Phase.PROFILING: count}
 
 
-def report(result: RunResult, summary: Summary) -> None:
-    """Print tables on stdout, notices and where the files are on stderr."""
-    stdout().print(run_report(result, summary))
+def report(result: RunResult, summary: Summary, surface: Surface | None = None) -> None:
+    """Print tables or JSON on stdout, notices and where the files are on stderr."""
+    surface = surface or Surface()
+    if surface.as_json:
+        stdout().print(Text(summary_json(result, summary).decode().rstrip()), soft_wrap=True)
+    elif surface.quiet:
+        stdout().print(brief_report(summary))
+    else:
+        stdout().print(run_report(result, summary))
+    if result.analysis is not None and not surface.as_json and not surface.quiet:
+        stdout().print(analysis_report(result.analysis, by_category=result.config.by_category, texts=_texts(result)))
     console = stderr()
     for notice in result.notices:
         console.print(Text.assemble(("note: ", "bold yellow"), word(notice)))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
         console.print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
+
+
+def _texts(result: RunResult) -> dict[int, Texts]:
+    # Only raw level keeps them, in its file: records have none.
+    indexes = {outlier.index for outlier in result.analysis.outliers.requests}
+    return {} if result.artifact_dir is None else load_texts(result.artifact_dir, indexes)
 
 
 def exit_code(result: RunResult, summary: Summary) -> ExitCode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.export import names
+from aiperf_spec.export.folders import existing, unreadable
+from aiperf_spec.export.scan import open_binary
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import Usage
-from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
+from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
 
 _NS_PER_MS = 1e6
+_BUFFER = 1 << 18
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,27 +30,35 @@ class LoadedRecords:
     unreadable: tuple[int, ...]
 
 
-def load_records(folder: Path) -> LoadedRecords:
-    """Return the records of an artifact folder; raises `SpecProfileError` naming the file that cannot be read.
+class RecordStream:
+    """Yield the records of an artifact folder one by one, in the order of the file; `.gz` is read too.
 
-    Times are wall-clock ns. Latencies are within a nanosecond of what was measured.
+    Times are wall-clock ns. Latencies are within a nanosecond of what was measured. `unreadable` grows by the numbers
+    of the lines that are no record. Raises `SpecProfileError` naming the file that cannot be read.
     """
-    path = folder / names.RECORDS_JSONL
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SpecProfileError(
-            f"{str(path)!r}: {error.strerror or error}", "give the folder of a run exported at records or raw level"
-        ) from None
-    records, unreadable = [], []
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if not line.strip():
-            continue
+
+    def __init__(self, folder: Path) -> None:
+        self.unreadable: list[int] = []
+        self._path = existing(folder, names.RECORDS_JSONL) or folder / names.RECORDS_JSONL
+
+    def __iter__(self) -> Iterator[RequestRecord]:
         try:
-            records.append(_record(orjson.loads(line)))
-        except (orjson.JSONDecodeError, ValidationError, ValueError, KeyError, TypeError, AttributeError):
-            unreadable.append(number)
-    return LoadedRecords(records, tuple(unreadable))
+            with open_binary(self._path, _BUFFER) as file:
+                for number, line in enumerate(file, start=1):
+                    if not line.strip():
+                        continue
+                    try:
+                        yield _record(orjson.loads(line))
+                    except (orjson.JSONDecodeError, ValidationError, ValueError, KeyError, TypeError, AttributeError):
+                        self.unreadable.append(number)
+        except (OSError, EOFError) as error:
+            raise unreadable(self._path, error) from None
+
+
+def load_records(folder: Path) -> LoadedRecords:
+    """Return all records of an artifact folder at once; see `RecordStream`."""
+    stream = RecordStream(folder)
+    return LoadedRecords(list(stream), tuple(stream.unreadable))
 
 
 def _record(line: dict[str, Any]) -> RequestRecord:
@@ -76,6 +87,7 @@ def _record(line: dict[str, Any]) -> RequestRecord:
         record.usage = Usage(record.input_tokens, record.output_tokens)
     if (acceptance := line.get("spec_decode_acceptance")) is not None:
         record.acceptance = _acceptance(acceptance)
+    record.server_timing = _server_timing(metrics)
     record.error = _error(line.get("error"))
     record.drop_reason = _drop_reason(line, record)
     return record
@@ -84,6 +96,17 @@ def _record(line: dict[str, Any]) -> RequestRecord:
 def _value(metrics: dict[str, Any], tag: str) -> Any:
     metric = metrics.get(tag)
     return None if metric is None else metric["value"]
+
+
+def _server_timing(metrics: dict[str, Any]) -> ServerTiming | None:
+    timing = ServerTiming(
+        time_to_first_token_ms=_value(metrics, "server_time_to_first_token"),
+        queue_time_ms=_value(metrics, "server_queue_time"),
+        generation_time_ms=_value(metrics, "server_generation_time"),
+        mean_itl_ms=_value(metrics, "server_inter_token_latency"),
+        tokens_per_second=_value(metrics, "server_output_token_throughput_per_user"),
+    )
+    return None if timing == ServerTiming() else timing
 
 
 def _moment(start_ns: int, milliseconds: float | None) -> int | None:

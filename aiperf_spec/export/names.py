@@ -5,14 +5,29 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aiperf_spec.models.run import RunResult
+if TYPE_CHECKING:
+    from aiperf_spec.models.run import RunResult
 
 SUMMARY_JSON = "profile_export_aiperf.json"
 SUMMARY_CSV = "profile_export_aiperf.csv"
 RECORDS_JSONL = "profile_export.jsonl"
 RAW_JSONL = "profile_export_raw.jsonl"
-ALL = (SUMMARY_JSON, SUMMARY_CSV, RECORDS_JSONL, RAW_JSONL)
+ANALYSIS_JSON = "analysis.json"
+SERVER_METRICS_JSON = "server_metrics_export.json"
+SERVER_METRICS_CSV = "server_metrics_export.csv"
+CONFIG_YAML = "config.yaml"
+ALL = (
+    SUMMARY_JSON,
+    SUMMARY_CSV,
+    RECORDS_JSONL,
+    RAW_JSONL,
+    ANALYSIS_JSON,
+    CONFIG_YAML,
+    SERVER_METRICS_JSON,
+    SERVER_METRICS_CSV,
+)
 
 _MODEL_LENGTH = 80
 

@@ -10,10 +10,11 @@ from typing import Any
 from aiperf_spec.choices import ExportLevel
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.export.record import error_details, to_json
-from aiperf_spec.metrics.stats import STAT_NAMES, Stats
+from aiperf_spec.export.server_metrics import reconciliation_json
+from aiperf_spec.metrics.stats import STAT_NAMES, Stats, describe
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
-from aiperf_spec.models.run import Phase, RunResult
+from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
 from aiperf_spec.version import __version__
 
 SCHEMA_VERSION = "1.5"
@@ -22,9 +23,9 @@ SCHEMA_VERSION = "1.5"
 def summary_json(result: RunResult, summary: Summary) -> bytes:
     """Return `profile_export_aiperf.json`: AIPerf's keys at the top, ours under `spec_profile`."""
     document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "benchmark_id": result.run_id}
-    document |= _metrics(summary)
-    if summary.acceptance.requests:
-        document["pooled_spec_decode_acceptance_histogram"] = _histogram(summary.acceptance.histogram)
+    document |= figures_json(summary)
+    if (lag := describe([lag / 1e6 for lag in result.loop_lags_ns])) is not None:
+        document["client_event_loop_lag"] = {"unit": "ms", **_stats(lag)}
     document["input_config"] = input_config(result)
     document["run_info"] = {
         "benchmark_id": result.run_id,
@@ -32,7 +33,7 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
         "generator": f"spec-profile {__version__}",
     }
     document["was_cancelled"] = result.stopped_by is not None
-    document["is_complete"] = result.stopped_by is None
+    document["is_complete"] = result.stopped_by is None and result.failure is None
     document["error_summary"] = [
         {"error_details": error_details(group.first), "count": group.count} for group in summary.errors
     ]
@@ -42,6 +43,12 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
         document["warmup_metrics"] = _metrics(warmup)
     document["spec_profile"] = _ours(result, summary)
     return to_json(document, indent=True) + b"\n"
+
+
+def figures_json(summary: Summary) -> dict[str, Any]:
+    """Return a summary's metrics and pooled histogram as AIPerf's keys hold them, less all that is of a single run."""
+    pooled = {"pooled_spec_decode_acceptance_histogram": _histogram(summary.acceptance.histogram)}
+    return _metrics(summary) | (pooled if summary.acceptance.requests else {})
 
 
 def _metrics(summary: Summary) -> dict[str, Any]:
@@ -81,6 +88,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
         "version": __version__,
         "server": {"url": result.url, "owned_by": result.owned_by},
         "stopped_by": result.stopped_by,
+        "failure": None if result.failure is None else result.failure.message,
         "requests": {
             "total": summary.total,
             "succeeded": summary.succeeded,
@@ -90,6 +98,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
         },
         "drop_reasons": {str(reason): count for reason, count in summary.drop_reasons.items()},
         "categories": {name: _category(category) for name, category in summary.categories.items()},
+        "reconciliation": None if result.reconciliation is None else reconciliation_json(result.reconciliation),
         "notices": [{"kind": notice.kind, **notice.values} for notice in result.notices],
     }
 
@@ -136,6 +145,7 @@ def input_config(result: RunResult) -> dict[str, Any]:
             "raw": config.export_level is ExportLevel.RAW,
         },
         "random_seed": config.random_seed,
+        "server_metrics": {"enabled": config.server_metrics, "urls": [], "formats": ["json", "csv"]},
     }
 
 
@@ -145,12 +155,21 @@ def _dataset(result: RunResult) -> dict[str, Any]:
         "name": dataset.name,
         "type": "file" if dataset.path else "built_in",
         "path": dataset.path,
-        # AIPerf's report reads a run as SPEED-Bench's by this selector: rows with a category, which each record
-        # carries as its `source_kind`.
-        "format": "speed_bench_qualitative" if dataset.has_categories else "single_turn",
+        "format": _format(dataset),
         "entries": dataset.entries,
-        "sampling": result.config.dataset_sampling_strategy,
+        "sampling": result.config.sampling,
     }
+
+
+def _format(dataset: DatasetInfo) -> str:
+    # AIPerf's report reads a run as SPEED-Bench's by this selector: rows with a category, which each record carries
+    # as its `source_kind`.
+    selector = dataset.selector or ""
+    if selector.startswith("speed_bench_"):
+        return selector
+    if dataset.has_categories:
+        return "speed_bench_qualitative"
+    return dataset.type or "single_turn"
 
 
 def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict[str, Any]:

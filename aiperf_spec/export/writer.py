@@ -12,7 +12,10 @@ from aiperf_spec.choices import ExportLevel
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ArtifactError, ExportError
 from aiperf_spec.export import names
+from aiperf_spec.export.analysis import analysis_json, analysis_of, load_baseline
+from aiperf_spec.export.config import config_yaml
 from aiperf_spec.export.record import raw_line, record_line
+from aiperf_spec.export.server_metrics import server_metrics_csv, server_metrics_json
 from aiperf_spec.export.summary import summary_csv, summary_json
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import RequestRecord, RunResult
@@ -31,6 +34,7 @@ class ArtifactWriter:
         self._wall_offset_ns = 0
         self._files: dict[str, int] = {}
         self._failure: ExportError | None = None
+        self._baseline: list[RequestRecord] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +51,8 @@ class ArtifactWriter:
 
         Raises `ArtifactError` where the folder cannot be written, or holds a run and may not be overwritten.
         """
+        if self._config.baseline is not None:
+            self._baseline = load_baseline(self._config.baseline)
         folder = self._config.artifact_dir or names.default_folder(result)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +77,8 @@ class ArtifactWriter:
                 "choose a folder that you may write to",
             ) from None
         self._folder = result.artifact_dir = folder
+        # Before the first request: a killed run can be repeated too.
+        self._replace(names.CONFIG_YAML, config_yaml(result))
         self._wall_offset_ns = result.wall_offset_ns
         return self.append
 
@@ -108,10 +116,17 @@ class ArtifactWriter:
         if self._folder is None:
             return
         summary = summarise(result.records)
-        for name, data in (
-            (names.SUMMARY_JSON, summary_json(result, summary)),
-            (names.SUMMARY_CSV, summary_csv(summary)),
-        ):
+        files = [(names.SUMMARY_JSON, summary_json(result, summary)), (names.SUMMARY_CSV, summary_csv(summary))]
+        if (metrics := result.server_metrics) is not None:
+            document = server_metrics_json(metrics, result.run_id, result.reconciliation)
+            files += [
+                (names.SERVER_METRICS_JSON, document),
+                (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
+            ]
+        if result.analysis is None:
+            result.analysis = analysis_of(result, self._baseline)
+        files.append((names.ANALYSIS_JSON, analysis_json(result.analysis)))
+        for name, data in files:
             self._replace(name, data)
         if self._failure is not None:
             raise self._failure

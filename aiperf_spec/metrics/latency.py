@@ -52,3 +52,15 @@ def inter_chunk_latency(record: RequestRecord) -> list[float] | None:
     if not record.chunk_gaps_ns:
         return None
     return [gap / _NS_PER_MS for gap in record.chunk_gaps_ns]
+
+
+def schedule_lag(record: RequestRecord) -> float | None:
+    """How late a request went out against its schedule, in ms; None in a closed loop."""
+    return None if record.scheduled_ns is None else (record.start_ns - record.scheduled_ns) / _NS_PER_MS
+
+
+def scheduled_latency(record: RequestRecord) -> float | None:
+    """Scheduled time to last content response, in ms: what a user would have waited; None in a closed loop."""
+    if record.scheduled_ns is None or record.last_content_ns is None:
+        return None
+    return (record.last_content_ns - record.scheduled_ns) / _NS_PER_MS

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.metrics.acceptance import PooledAcceptance, pool
+from aiperf_spec.metrics.gaps import describe_gaps
 from aiperf_spec.metrics.stats import Stats, describe
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
 from aiperf_spec.models.acceptance import DropReason
@@ -93,12 +94,15 @@ def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) 
 def _record_stats(good: list[RequestRecord]) -> dict[str, Stats]:
     stats = {}
     for metric in RECORD_METRICS:
+        if metric.tag == "inter_chunk_latency":
+            gaps = describe_gaps([r.chunk_gaps_ns for r in good if r.chunk_gaps_ns])
+            if gaps is not None:
+                stats[metric.tag] = gaps
+            continue
         values: list[float] = []
         for record in good:
             value = metric.value(record)
-            if isinstance(value, list):
-                values.extend(value)
-            elif value is not None:
+            if value is not None and not isinstance(value, list):
                 values.append(value)
         described = describe(values)
         if described is not None:

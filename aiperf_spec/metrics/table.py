@@ -12,7 +12,7 @@ from enum import StrEnum
 from aiperf_spec.metrics import latency
 from aiperf_spec.metrics.acceptance import PooledAcceptance, accepted_per_verified
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.run import RequestRecord, ServerTiming
 
 
 class Group(StrEnum):
@@ -20,6 +20,7 @@ class Group(StrEnum):
 
     LATENCY = "latency"
     RUN = "run"
+    SERVER = "server"
     ACCEPTANCE = "acceptance"
     NONE = "none"
 
@@ -36,6 +37,8 @@ class RecordMetric:
     unit: str
     group: Group
     value: Callable[[RequestRecord], float | list[float] | None]
+    optional: bool = False
+    """Whether tables leave it out where no request has it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,6 +73,10 @@ def _acceptance(
     read: Callable[[SpecDecodeAcceptanceRecord], float | None],
 ) -> Callable[[RequestRecord], float | None]:
     return lambda record: None if record.acceptance is None else read(record.acceptance)
+
+
+def _timed(read: Callable[[ServerTiming], float | None]) -> Callable[[RequestRecord], float | None]:
+    return lambda record: None if record.server_timing is None else read(record.server_timing)
 
 
 def _per_second(count: Callable[[Totals], int | None]) -> Callable[[Totals], float | None]:
@@ -108,6 +115,18 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
         "ms",
         Group.LATENCY,
         latency.inter_chunk_latency,
+    ),
+    RecordMetric(
+        "scheduled_latency",
+        "Scheduled latency",
+        "Scheduled Latency",
+        "ms",
+        Group.LATENCY,
+        latency.scheduled_latency,
+        optional=True,
+    ),
+    RecordMetric(
+        "schedule_lag", "Schedule lag", "Schedule Lag", "ms", Group.LATENCY, latency.schedule_lag, optional=True
     ),
     RecordMetric(
         "output_token_throughput_per_user",
@@ -180,6 +199,51 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
         "tokens",
         Group.ACCEPTANCE,
         _acceptance(lambda record: record.num_draft_tokens),
+    ),
+    RecordMetric(
+        "server_queue_time",
+        "Queue",
+        "Server Queue Time",
+        "ms",
+        Group.SERVER,
+        _timed(lambda timing: timing.queue_time_ms),
+        optional=True,
+    ),
+    RecordMetric(
+        "server_time_to_first_token",
+        "TTFT",
+        "Server Time to First Token",
+        "ms",
+        Group.SERVER,
+        _timed(lambda timing: timing.time_to_first_token_ms),
+        optional=True,
+    ),
+    RecordMetric(
+        "server_generation_time",
+        "First to last token",
+        "Server Generation Time",
+        "ms",
+        Group.SERVER,
+        _timed(lambda timing: timing.generation_time_ms),
+        optional=True,
+    ),
+    RecordMetric(
+        "server_inter_token_latency",
+        "ITL",
+        "Server Inter Token Latency",
+        "ms",
+        Group.SERVER,
+        _timed(lambda timing: timing.mean_itl_ms),
+        optional=True,
+    ),
+    RecordMetric(
+        "server_output_token_throughput_per_user",
+        "Tokens/s",
+        "Server Output Token Throughput Per User",
+        "tokens/sec/user",
+        Group.SERVER,
+        _timed(lambda timing: timing.tokens_per_second),
+        optional=True,
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -13,6 +13,14 @@ class Usage:
     prompt_tokens: int | None
     completion_tokens: int | None
     total_tokens: int | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Texts:
+    """The last text that a request asked, and the text of its answer, reasoning included."""
+
+    prompt: str
+    answer: str
 
 
 @dataclass(slots=True)
@@ -30,9 +38,15 @@ class ParsedResponse:
     reasoning: str = ""
     is_content: bool = False
     choice_indices: tuple[int, ...] = ()
+    is_plain: bool = field(default=False, compare=False)
+    """Whether this differs from an earlier response of the request in text and arrival alone."""
     finish_reasons: tuple[str, ...] = ()
     usage: Usage | None = None
     spec_decode_stats: Any = None
+    metrics: dict[str, Any] | None = None
+    """The engine's own measurements of the request: the event's top-level `metrics`, where it is an object."""
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    """Tool calls, or the pieces of them that a stream brings, as they came."""
     error: str | None = None
     """The server's message, where the event reports a failure."""
     malformed: bool = False
@@ -52,3 +66,8 @@ def last_usage(responses: list[ParsedResponse]) -> Usage | None:
         if response.usage is not None:
             return response.usage
     return None
+
+
+def notable(responses: list[ParsedResponse]) -> list[ParsedResponse]:
+    """Return the responses that say more than a plain one: nearly all of a long response bring text alone."""
+    return [response for response in responses if not response.is_plain]

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import Usage
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aiperf_spec.models.server_metrics import Reconciliation, ServerMetrics
 
 
 class Phase(StrEnum):
@@ -65,6 +68,21 @@ class RawExchange:
     """(arrival_ns, [(field name, text), ...]) of each event; a body is one event with a field "data"."""
 
 
+@dataclass(slots=True, frozen=True)
+class ServerTiming:
+    """What the engine itself measured of one request, by its own clock; None where it does not say."""
+
+    time_to_first_token_ms: float | None = None
+    """Scheduled to first token: time in the queue is apart."""
+    queue_time_ms: float | None = None
+    generation_time_ms: float | None = None
+    """First to last token."""
+    mean_itl_ms: float | None = None
+    """Generation time / (tokens - 1)."""
+    tokens_per_second: float | None = None
+    """Tokens / (scheduled to last token)."""
+
+
 @dataclass(slots=True)
 class RequestRecord:
     """One finished request. Times are of the monotonic clock, in ns; None where the moment never came.
@@ -80,6 +98,8 @@ class RequestRecord:
     end_ns: int
     turn_index: int = 0
     request_id: str = ""
+    scheduled_ns: int | None = None
+    """When an open loop's schedule had it due."""
     ack_ns: int | None = None
     first_content_ns: int | None = None
     last_content_ns: int | None = None
@@ -88,11 +108,18 @@ class RequestRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     usage: Usage | None = None
+    counted_input: int | None = None
+    """Tokens of the prompt by `--tokenizer`, whichever count `input_tokens` holds."""
+    counted_output: int | None = None
     acceptance: SpecDecodeAcceptanceRecord | None = None
     drop_reason: DropReason | None = None
+    server_timing: ServerTiming | None = None
+    """None where the engine sent no measurements of its own."""
     error: RequestError | None = None
     status: int | None = None
     retried: bool = False
+    unsent_turns: int = 0
+    """Turns of its conversation that were given up because this one failed."""
     raw: RawExchange | None = None
 
     @property
@@ -112,8 +139,17 @@ class NoticeKind(StrEnum):
     NO_TOKEN_COUNTS = "no_token_counts"
     ZERO_USAGE = "zero_usage"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
+    UNSENT_TURNS = "unsent_turns"
+    SKIPPED_LINES = "skipped_lines"
+    REPEATED_IDS = "repeated_ids"
+    TOKEN_DISCREPANCY = "token_discrepancy"
     PROXY = "proxy"
+    SATURATED = "saturated"
+    SCHEDULE_LAG = "schedule_lag"
     INSECURE = "insecure"
+    NO_SERVER_METRICS = "no_server_metrics"
+    SERVER_METRICS_LOST = "server_metrics_lost"
+    SERVER_METRICS_GAPS = "server_metrics_gaps"
 
 
 @dataclass(slots=True, frozen=True)
@@ -140,9 +176,19 @@ class RunResult:
     wall_offset_ns: int
     records: list[RequestRecord] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    loop_lags_ns: array[int] = field(default_factory=lambda: array("q"))
+    """How late the program's own event loop was, beat by beat."""
     stopped_by: str | None = None
+    failure: SpecProfileError | None = None
+    """What ended the run before its last request, where that was neither a signal nor a server."""
     artifact_dir: Path | None = None
     run_id: str = ""
+    server_metrics: ServerMetrics | None = None
+    """What the servers counted over the profiled interval."""
+    reconciliation: Reconciliation | None = None
+    """Their counters beside the requests' own figures; None where one side is missing."""
+    analysis: Any = None
+    """The `Analysis` of its records, once made."""
 
     def profiled(self) -> list[RequestRecord]:
         """Return the records that are no warm-up, by index."""
@@ -151,9 +197,20 @@ class RunResult:
 
 @dataclass(slots=True, frozen=True)
 class DatasetInfo:
-    """Say which prompts a run used: `path` is None for the built-in set, `entries` their number."""
+    """Say which prompts a run used: `path` is None for the built-in set, `entries` their number.
+
+    `entries` and `turns` are None where a file was too large to be counted beforehand.
+    """
 
     name: str
     path: str | None
-    entries: int
+    entries: int | None
     has_categories: bool
+    type: str | None = None
+    """The shape that the file was read as; None for the built-in set."""
+    selector: str | None = None
+    """What `--custom-dataset-type` says."""
+    turns: int | None = None
+    """Requests that the prompts make, each sent once."""
+    skipped_lines: int = 0
+    repeated_ids: int = 0

@@ -70,9 +70,46 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         if values["sent"] == "max_tokens"
         else "the server refuses max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
     ),
+    NoticeKind.SATURATED: lambda values: (
+        f"the program itself was saturated: its event loop was late by {values['p50']:.1f} ms (p50), "
+        f"{values['p99']:.1f} ms (p99), {values['max']:.1f} ms at most. The latencies are not to be trusted: lower the "
+        f"load, or split it with --workers {values['workers'] * 2}"
+    ),
+    NoticeKind.SCHEDULE_LAG: lambda values: (
+        f"{plural(values['count'], 'request')} of {values['of']} went out at least 50 ms after they were due "
+        f"({values['max']:,.0f} ms at most): see schedule_lag, and scheduled_latency for what users would have waited"
+    ),
     NoticeKind.INSECURE: lambda values: (
         "certificates went unchecked (--insecure): whoever answered may not be the server that --url names; "
         "--ca-file trusts a private certificate authority"
+    ),
+    NoticeKind.NO_SERVER_METRICS: lambda values: (
+        f"the server's own counters are not in this report: {plain(values['url'])}: {plain(values['reason'])}; "
+        "--server-metrics-url says where they are, --no-server-metrics that they are not wanted"
+    ),
+    NoticeKind.SERVER_METRICS_LOST: lambda values: (
+        f"the server's counters could not be read after the last request, so they are not compared: "
+        f"{plain(values['url'])}: {plain(values['reason'])}"
+    ),
+    NoticeKind.SERVER_METRICS_GAPS: lambda values: (
+        f"{values['failed']} of {plural(values['of'], 'read')} of {plain(values['url'])} failed: averages over time "
+        "leave those moments out, growth of counters does not"
+    ),
+    NoticeKind.UNSENT_TURNS: lambda values: (
+        f"{plural(values['conversations'], 'conversation')} ended at a failed turn, and "
+        f"{plural(values['turns'], 'turn')} after it went unsent"
+    ),
+    NoticeKind.SKIPPED_LINES: lambda values: (
+        f"{plural(values['count'], 'line')} of {plain(values['name'])} could not be read as a prompt and went unsent "
+        "(--skip-bad-lines)"
+    ),
+    NoticeKind.REPEATED_IDS: lambda values: (
+        f"{plural(values['count'], 'prompt')} repeat the id of an earlier one: the second of id X is recorded as X#2"
+    ),
+    NoticeKind.TOKEN_DISCREPANCY: lambda values: (
+        f"{values['side']} tokens of {plural(values['requests'], 'request')}: --tokenizer counts "
+        f"{values['counted']:,}, usage {values['usage']:,}. It may be another model's tokenizer, or tokens that no "
+        "text shows"
     ),
     NoticeKind.PROXY: lambda values: (
         f"requests went through the proxy {plain(values['proxy'])} that the environment names, and latencies include "

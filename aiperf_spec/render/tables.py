@@ -9,14 +9,17 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.metrics.stats import Stats, describe
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.run import RunResult
+from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import new_table
 from aiperf_spec.render.requests import requests_table
+from aiperf_spec.render.server_counts import reconciliation_table
+from aiperf_spec.render.server_timing import server_timing_table
 from aiperf_spec.render.text import cell, count, middle, number, plain, plural
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
@@ -40,6 +43,13 @@ def run_report(result: RunResult, summary: Summary) -> RenderableType:
     return Renderables(*parts)
 
 
+def brief_report(summary: Summary) -> RenderableType:
+    """Return the acceptance table alone; where nothing succeeded, what failed."""
+    if summary.errors and not summary.succeeded:
+        return errors_table(summary)
+    return acceptance_table(summary)
+
+
 def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
     yield run_table(result, summary)
     if summary.errors:
@@ -47,10 +57,14 @@ def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
     if not summary.succeeded:
         return
     yield latency_table(summary)
+    if (table := server_timing_table(result)) is not None:
+        yield table
     yield acceptance_table(summary)
     if summary.acceptance.steps:
         yield histogram_table(summary.acceptance.histogram)
     yield coverage_table(summary)
+    if result.reconciliation is not None:
+        yield reconciliation_table(result.reconciliation)
     if summary.categories:
         yield categories_table(summary.categories)
     if result.config.rows:
@@ -67,8 +81,8 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
     how = "streaming" if config.streaming else "not streaming"
     facts.add_row("Requests to", Text(f"{plain(result.url)}, {config.endpoint_type}, {how}"))
     warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
-    facts.add_row("Load", f"concurrency {config.concurrency}{warmup}")
-    facts.add_row("Prompts", Text(f"{plain(result.dataset.name, 60)} ({count(result.dataset.entries)})"))
+    facts.add_row("Load", f"{_load(config)}{warmup}")
+    facts.add_row("Prompts", Text(f"{plain(result.dataset.name, 60)} ({_prompts(result.dataset)})"))
     facts.add_row("Outcome", _outcome(result, summary))
     values = summary.run_values
     if "benchmark_duration" in values:
@@ -76,7 +90,33 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
         requests = number(values.get("request_throughput"))
         tokens = number(values.get("output_token_throughput"))
         facts.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
+    if (lag := describe([lag / 1e6 for lag in result.loop_lags_ns])) is not None:
+        shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
+        facts.add_row("Client lag", shown)
     return facts
+
+
+def _prompts(dataset: DatasetInfo) -> str:
+    if dataset.entries is None:
+        number = "streamed"
+    elif dataset.turns is not None and dataset.turns > dataset.entries:
+        number = f"{plural(dataset.entries, 'conversation')}, {plural(dataset.turns, 'turn')}"
+    else:
+        number = count(dataset.entries)
+    return number if dataset.type is None else f"{number}, {dataset.type}"
+
+
+def _load(config: ProfileConfig) -> str:
+    parts = []
+    if config.request_rate is not None:
+        parts.append(f"{config.request_rate:g} requests/s, {config.arrival_pattern}")
+    if config.concurrency_cap is not None:
+        parts.append(f"concurrency {'at most ' if parts else ''}{config.concurrency_cap}")
+    if config.benchmark_duration is not None:
+        parts.append(f"for {config.benchmark_duration:g} s")
+    if config.workers > 1:
+        parts.append(f"{config.workers} workers")
+    return ", ".join(parts)
 
 
 def _outcome(result: RunResult, summary: Summary) -> Text:
@@ -128,7 +168,7 @@ def latency_table(summary: Summary) -> Table:
             continue
         if (stats := summary.record_stats.get(metric.tag)) is not None:
             _stats_row(table, metric, stats)
-        else:
+        elif not metric.optional:
             table.add_row(_label(metric), "0", *("–" for _ in _COLUMNS), style="dim")
     return table
 

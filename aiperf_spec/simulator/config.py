@@ -64,6 +64,8 @@ class SimulatorConfig:
     acceptance: float | None = None
     max_model_len: int = 8192
     default_max_tokens: int = 64
+    data_parallel: int = 1
+    """Engines behind the server, each with counters of its own."""
     faults: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ class SimulatorConfig:
         for name in ("step_time_ms", "prefill_time_ms"):
             if not 0.0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name} must be a non-negative number, got {getattr(self, name)}")
-        for name in ("max_model_len", "default_max_tokens"):
+        for name in ("max_model_len", "default_max_tokens", "data_parallel"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for fault, share in self.faults:

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from .call import Endpoint
 from .config import FAULT_OUTCOMES, SimulatorConfig
+from .counters import Counters
 from .engines import Engine, RejectedError, make_engine
 from .faults import fault_for, writer_for
 from .ledger import Ledger, LedgerEntry
@@ -96,6 +97,7 @@ class Simulator:
         self.config = config
         self.engine: Engine = make_engine(config)
         self.ledger = Ledger()
+        self.counters = Counters(config)
         self.listener: Listener | None = None
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
@@ -113,6 +115,14 @@ class Simulator:
     async def health(self, request: web.Request) -> web.Response:
         """Answer GET /health."""
         return web.Response(headers=HEADERS)
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Answer GET /metrics; TensorRT-LLM has statistics of its own there, and Prometheus' under another path."""
+        if self.config.engine == "tensorrt_llm" and not request.path.startswith("/prometheus"):
+            return _json([])
+        self.counters.in_flight = self.ledger.in_flight
+        headers = HEADERS | {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        return web.Response(body=self.counters.text().encode(), headers=headers)
 
     async def show_ledger(self, request: web.Request) -> web.Response:
         """Answer GET /ledger with every entry, and the peak of requests in flight in a header."""
@@ -143,6 +153,7 @@ class Simulator:
             return web.Response()
         finally:
             self.ledger.close()
+            self.counters.count(entry)
 
     async def _answer(
         self, request: web.Request, endpoint: Endpoint, entry: LedgerEntry, started: float
@@ -211,6 +222,9 @@ def create_app(config: SimulatorConfig) -> web.Application:
     app.router.add_post("/v1/completions", simulator.completions)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
+    app.router.add_get("/metrics", simulator.metrics)
+    if config.engine == "tensorrt_llm":
+        app.router.add_get("/prometheus/metrics", simulator.metrics)
     app.router.add_get("/ledger", simulator.show_ledger)
     app.router.add_post("/ledger/reset", simulator.reset_ledger)
     app.router.add_route("*", "/{path:.*}", simulator.not_found)

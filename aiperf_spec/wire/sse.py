@@ -6,6 +6,9 @@ llama.cpp's non-standard `error:` field is given out as an event of type "error"
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -47,6 +50,16 @@ class SSEDecoder:
             self._skip_lf = False
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
+        end = chunk.rfind(b"\n\n") + 2
+        if end > 1 and not (self._data or self._type) and b"\r" not in chunk:
+            events = _plain_events(b"".join([*self._tail, chunk[:end]]) if self._tail else chunk[:end])
+            if events is not None:
+                self._tail.clear()
+                self._tail_size = 0
+                return events + self._decode_lines(chunk[end:]) if end < len(chunk) else events
+        return self._decode_lines(chunk)
+
+    def _decode_lines(self, chunk: bytes) -> list[SSEEvent]:
         end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         if not end:
             self._keep(chunk)
@@ -127,3 +140,17 @@ class SSEDecoder:
         elif name == b"error":
             self._type = b"error"
             self._add(value)
+
+
+def _plain_events(block: bytes) -> list[SSEEvent] | None:
+    # What servers send nearly always: whole events, each one "data: " line ended by LF LF. None: it is something else.
+    if not block.startswith(b"data: "):
+        return None
+    pieces = block[6:-2].split(b"\n\ndata: ")
+    if block.count(b"\n") != 2 * len(pieces):
+        return None
+    return list(map(_new_event, zip(pieces, repeat(b""), strict=False)))
+
+
+# A third of what calling the class costs.
+_new_event: Callable[[tuple[bytes, bytes]], SSEEvent] = partial(tuple.__new__, SSEEvent)

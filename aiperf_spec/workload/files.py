@@ -1,95 +1,229 @@
-"""Read prompts from a JSONL file, or take the built-in ones."""
+"""Open prompt files: which rows they hold, in which shape, and whether they fit in memory."""
 
 from __future__ import annotations
 
-import json
+import gzip
+import io
+import itertools
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, cast
 
-import orjson
-
+from aiperf_spec.choices import DatasetSelector, DatasetType, EndpointType
 from aiperf_spec.errors import InputFileError
-from aiperf_spec.models.run import DatasetInfo
-from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
 from aiperf_spec.workload.prompts import Prompt
+from aiperf_spec.workload.reading import FileKind, Row, rows
+from aiperf_spec.workload.shapes import EXPECTED, RowFaultError, detect, to_prompt
 
-_SHAPES = '{"text": "..."}, {"prompt": "..."} or {"messages": [...]}'
+LIMIT_BYTES = 64 * 1024 * 1024
+"""Up to this size a file is checked whole before the first request; a larger one is streamed."""
+STDIN = Path("-")
+_LOOKED_AT = 10
+"""Rows by which `auto` decides."""
 
 
-def load_prompts(path: Path | None) -> tuple[tuple[Prompt, ...], DatasetInfo]:
-    """Return the prompts of a file, or the built-in ones for None.
+@dataclass(slots=True, frozen=True)
+class Reading:
+    """How files are to be read: the same for all files of a run."""
 
-    A line is {"text": ...}, {"prompt": ...} or {"messages": [...]}, each with an optional "category" and
-    "question_id"; other keys are ignored. Raises `InputFileError` naming the file and the line.
+    selector: DatasetSelector = field(default_factory=lambda: DatasetSelector.parse("auto"))
+    endpoint: EndpointType = EndpointType.CHAT
+    skip_bad_lines: bool = False
+    batch_size: int = 1
+    """Rows in one request."""
+    answers: float = 1
+    """How many answers each request asks for (`n`)."""
+    limit_bytes: int = LIMIT_BYTES
+
+
+class PromptFile:
+    """One file of prompts. What cannot be read is an `InputFileError` naming the file and the line.
+
+    `type` is what it was read as. `prompts` holds all of them where the file is small enough, else None: then `read`
+    goes through the file anew each time.
     """
-    if path is None:
-        prompts = tuple(
-            Prompt(id=f"builtin-{index}", text=text, category=category)
-            for index, (category, text) in enumerate(BUILTIN_PROMPTS)
+
+    def __init__(self, path: Path, reading: Reading, *, id_prefix: str = "") -> None:
+        self._reading = reading
+        self._id_prefix = id_prefix
+        self.path = _within(path, reading.selector) if path != STDIN and path.is_dir() else path
+        self.skipped = 0
+        self._data: bytes | None = None
+        self._read_if_small()
+        self._kind = self._file_kind()
+        self.type = self._find_type()
+        self.prompts: tuple[Prompt, ...] | None = None if self._data is None else tuple(self.read())
+        self._data = None
+
+    @property
+    def name(self) -> str:
+        """How the file is called where no path is needed."""
+        return "standard input" if self.path == STDIN else self.path.name
+
+    def _shown(self) -> str:
+        return f"--input-file {str(self.path)!r}"
+
+    def read(self) -> Iterator[Prompt]:
+        """Yield its prompts, from the first one."""
+        if self.prompts_are_held:
+            yield from self.prompts or ()
+            return
+        skipped = found = 0
+        for row in self._rows():
+            prompt = self._prompt(row)
+            if prompt is None:
+                skipped += 1
+            else:
+                found += 1
+                yield prompt
+            self.skipped = max(self.skipped, skipped)
+        if not found:
+            bad = f" ({skipped} bad lines were skipped)" if skipped else ""
+            raise InputFileError(f"{self._shown()} holds no prompt{bad}", f"each line is {EXPECTED[self.type]}")
+
+    @property
+    def prompts_are_held(self) -> bool:
+        """Whether the file's prompts are in memory."""
+        return getattr(self, "prompts", None) is not None
+
+    def _prompt(self, row: Row) -> Prompt | None:
+        fault = row.fault
+        if fault is None:
+            try:
+                prompt = to_prompt(row.value, self.type, f"{self._id_prefix}line-{row.number}", self._reading.endpoint)
+            except RowFaultError as error:
+                fault = str(error)
+            else:
+                self._check_request(prompt, row)
+                return prompt
+        if self._reading.skip_bad_lines:
+            return None
+        raise InputFileError(
+            f"{self._shown()}, {self._place(row)}: {fault}",
+            f"each line is {EXPECTED[self.type]}; --skip-bad-lines leaves out and counts what is not",
         )
-        return prompts, DatasetInfo("built-in", None, len(prompts), has_categories=True)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputFileError(f"--input-file {str(path)!r}: {error.strerror or error}") from None
-    prompts = tuple(_parse(data, path))
-    if not prompts:
-        raise InputFileError(f"--input-file {str(path)!r} holds no prompt", f"each line is {_SHAPES}")
-    categorised = any(prompt.category is not None for prompt in prompts)
-    return prompts, DatasetInfo(path.name, str(path), len(prompts), has_categories=categorised)
+
+    def _place(self, row: Row) -> str:
+        return f"{'entry' if self._kind is FileKind.JSON else 'line'} {row.number}"
+
+    def _check_request(self, prompt: Prompt, row: Row) -> None:
+        batch, answers = self._reading.batch_size, self._reading.answers
+        own_settings = prompt.extra or prompt.output_length is not None or prompt.payload is not None
+        if batch > 1 and (prompt.later or own_settings):
+            what = "a conversation of several turns" if prompt.later else "a row with settings of its own"
+            why = f"--batch-size-text {batch} sends several rows in one request"
+        elif answers > 1 and prompt.later:
+            what, why = "a conversation goes on from one answer", f"--extra-inputs n:{answers} asks for more"
+        else:
+            return
+        raise InputFileError(f"{self._shown()}, {self._place(row)}: {what}, but {why}")
+
+    def _rows(self) -> Iterator[Row]:
+        try:
+            with self._open() as stream:
+                yield from rows(stream, self._kind)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputFileError(f"{self._shown()} is compressed, and damaged or cut short: {error}") from None
+        except OSError as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: OSError) -> InputFileError:
+        return InputFileError(f"{self._shown()}: {error.strerror or error}")
+
+    def _open(self) -> BinaryIO:
+        if self._data is not None:
+            return io.BytesIO(self._data)
+        stream = self.path.open("rb")
+        if stream.peek(2)[:2] == b"\x1f\x8b":
+            return cast(BinaryIO, _Closing(stream))
+        return stream
+
+    def _read_if_small(self) -> None:
+        limit = self._reading.limit_bytes
+        try:
+            if self.path == STDIN:
+                data = _standard_input(limit)
+            elif self.path.stat().st_size > limit:
+                return
+            else:
+                # A compressed file shows its size only while it is read.
+                with self._open() as stream:
+                    data = stream.read(limit + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputFileError(f"{self._shown()} is compressed, and damaged or cut short: {error}") from None
+        except OSError as error:
+            raise self._unreadable(error) from None
+        if len(data) <= limit:
+            self._data = data
+        elif self.path == STDIN:
+            raise InputFileError(
+                f"--input-file -: standard input holds more than {limit >> 20} MiB, and cannot be read again",
+                "save it in a file: a large file is streamed",
+            )
+
+    def _file_kind(self) -> FileKind:
+        name = self.path.name.lower().removesuffix(".gz")
+        for kind in (FileKind.CSV, FileKind.JSON):
+            if name.endswith(f".{kind}"):
+                return kind
+        try:
+            with self._open() as stream:
+                start = stream.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip()
+        except (OSError, EOFError, zlib.error):
+            return FileKind.JSONL
+        # A line of a JSONL file may be a list too, but then it is a bad line, and no prompt either way.
+        return FileKind.JSON if start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]") else FileKind.JSONL
+
+    def _find_type(self) -> DatasetType:
+        asked = self._reading.selector.type
+        if asked is not DatasetType.AUTO:
+            return asked
+        good = (row.value for row in self._rows() if row.fault is None)
+        found = detect(itertools.islice(good, _LOOKED_AT))
+        if found == {DatasetType.SINGLE_TURN, DatasetType.SPEED_BENCH}:
+            return DatasetType.SINGLE_TURN
+        if len(found) > 1:
+            raise InputFileError(
+                f"{self._shown()}: its first rows are of several shapes: {' and '.join(sorted(found))}",
+                "say which one is meant by --custom-dataset-type",
+            )
+        # A file of which nothing is recognised is read as the plainest shape, so that the line at fault is named.
+        return found.pop() if found else DatasetType.SINGLE_TURN
 
 
-def _parse(data: bytes, path: Path) -> list[Prompt]:
-    # Split on LF alone: str.splitlines would cut a prompt at a raw U+2028.
-    prompts = []
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if line.strip():
-            prompts.append(_prompt(_row(line, path, number), path, number))
-    return prompts
+class _Closing(gzip.GzipFile):
+    """Decompress a stream, and close it at the end."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        super().__init__(fileobj=stream, mode="rb")
+        self._stream = stream
+
+    def close(self) -> None:
+        super().close()
+        self._stream.close()
 
 
-def _fault(path: Path, number: int, what: str) -> InputFileError:
-    return InputFileError(f"--input-file {str(path)!r}, line {number}: {what}", f"each line is {_SHAPES}")
+def _standard_input(limit: int) -> bytes:
+    data = sys.stdin.buffer.read(limit + 1)
+    if data[:2] != b"\x1f\x8b":
+        return data
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        return stream.read(limit + 1)
 
 
-def _row(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise _fault(path, number, "not UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        raise _fault(path, number, f"not JSON ({error})") from None
-    if not isinstance(row, dict):
-        raise _fault(path, number, f"a {type(row).__name__}, not an object")
-    return row
-
-
-def _check_sendable(values: tuple[Any, ...], path: Path, number: int) -> None:
-    # Python reads JSON that cannot be written again: NaN, lone surrogates, integers past 64 bits, deep nesting.
-    # Said here, it names the line; met while sending, it would end the run.
-    try:
-        orjson.dumps(values)
-        json.dumps(values, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _fault(path, number, f"cannot be sent as JSON ({error})") from None
-
-
-def _prompt(row: dict[str, Any], path: Path, number: int) -> Prompt:
-    category = row.get("category")
-    if category is not None and not isinstance(category, str):
-        raise _fault(path, number, f"category must be a string, got {category!r}")
-    identity = row.get("question_id")
-    identity = str(identity) if isinstance(identity, str | int) else f"line-{number}"
-    given = [key for key in ("text", "prompt", "messages") if key in row]
-    if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        raise _fault(path, number, f"expected one of text, prompt and messages, found {found}")
-    value = row[given[0]]
-    _check_sendable((value, category, identity), path, number)
-    if given[0] != "messages":
-        if not isinstance(value, str) or not value:
-            raise _fault(path, number, f"{given[0]} must be a non-empty string")
-        return Prompt(identity, text=value, category=category or None)
-    if not isinstance(value, list) or not value or not all(isinstance(message, dict) for message in value):
-        raise _fault(path, number, "messages must be a non-empty list of objects")
-    return Prompt(identity, messages=tuple(value), category=category or None)
+def _within(folder: Path, selector: DatasetSelector) -> Path:
+    """Return the file of a SPEED-Bench folder that the selector names: `<subset>.jsonl`."""
+    if selector.type not in (DatasetType.AUTO, DatasetType.SPEED_BENCH):
+        raise InputFileError(f"--input-file {str(folder)!r} is a directory", "give a file of it")
+    present = sorted(path.stem for path in folder.glob("*.jsonl"))
+    subset = selector.subset or (present[0] if len(present) == 1 else "qualitative")
+    if subset in present:
+        return folder / f"{subset}.jsonl"
+    listed = f"it holds {', '.join(present)}" if present else "it holds no .jsonl file"
+    raise InputFileError(
+        f"--input-file {str(folder)!r} is a directory without {subset}.jsonl: {listed}",
+        "--custom-dataset-type speed_bench_SUBSET names one of a SPEED-Bench folder",
+    )

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from aiperf_spec.choices import SamplingStrategy
+
+Messages = tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True, frozen=True)
 class Prompt:
-    """One prompt, for either endpoint: a text, or the messages of a chat as the file gave them."""
+    """One prompt, for either endpoint: a text, or the messages of a chat as the file gave them.
+
+    With `later` turns it opens a conversation: each entry is the messages that the user adds after an answer.
+    """
 
     id: str
     text: str | None = None
-    messages: tuple[dict[str, Any], ...] | None = None
+    messages: Messages | None = None
     category: str | None = None
+    output_length: int | None = None
+    """Tokens that its answers may have, where its row says so."""
+    extra: Mapping[str, Any] | None = None
+    """Fields of the request body that its row sets."""
+    payload: Mapping[str, Any] | None = None
+    """The request body itself, where the row is one."""
+    later: tuple[Messages, ...] = ()
+
+    def after(self, answer: dict[str, Any]) -> Self:
+        """Return the prompt of the next turn: what was said so far, the server's answer, the user's next messages."""
+        return replace(self, text=None, messages=(*self.as_messages(), answer, *self.later[0]), later=self.later[1:])
+
+    def cut(self, later_turns: int) -> Self:
+        """Return the prompt with at most this many turns after its first."""
+        return self if len(self.later) <= later_turns else replace(self, later=self.later[:later_turns])
 
     def as_messages(self) -> list[dict[str, Any]]:
         """Return the messages for the chat endpoint; a text becomes one user message."""
@@ -29,10 +49,11 @@ class Prompt:
         """Return the prompt for the completions endpoint: texts of several messages joined by a blank line."""
         if self.text is not None:
             return self.text
-        return "\n\n".join(text for message in self.messages or () if (text := _message_text(message)))
+        return "\n\n".join(text for message in self.messages or () if (text := message_text(message)))
 
 
-def _message_text(message: dict[str, Any]) -> str:
+def message_text(message: dict[str, Any]) -> str:
+    """Return the text of a message's content, of its text parts where it has parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content

@@ -1,9 +1,10 @@
-"""Read the flood with bare sockets, as the least that any client can cost: raw_client.py PORT REQUESTS CONCURRENCY."""
+"""Find and stamp every event with bare sockets, as the least that a client can cost: raw_client.py PORT REQUESTS N."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 
 import uvloop
 
@@ -19,14 +20,17 @@ async def main(port: int, requests: int, concurrency: int) -> None:
 
     async def worker() -> None:
         nonlocal left
+        stamps: list[tuple[int, int]] = []
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while left > 0:
             left -= 1
             writer.write(REQUEST)
-            tail = b""
-            while not tail.endswith(b"\r\n0\r\n\r\n"):
-                data = await reader.read(65536)
-                tail = (tail + data)[-8:]
+            rest = b""
+            while not rest.endswith(b"\r\n0\r\n\r\n"):
+                *events, rest = (rest + await reader.read(65536)).split(b"\n\n")
+                for event in events:
+                    stamps.append((time.perf_counter_ns(), event.find(b"data: ")))
+            stamps.clear()
         writer.close()
         await writer.wait_closed()
 

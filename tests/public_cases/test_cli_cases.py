@@ -97,7 +97,8 @@ def base_urls(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
             done = _run(url.format(stub.host), folder / str(number), "--request-count", "1")
             _check_success(case, done, folder / str(number))
             assert [asked.path for asked in stub.posts] == ["/v1/chat/completions"]
-            assert {asked.path for asked in stub.asked if asked.method == "GET"} == {"/v1/models"}
+            gets = {asked.path for asked in stub.asked if asked.method == "GET"}
+            assert gets == {"/v1/models", "/metrics", "/prometheus/metrics"}
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(reach, range(6)))

@@ -1,0 +1,58 @@
+"""What scatters as one: a request, or all turns of a conversation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from aiperf_spec.models.run import Phase, RequestRecord
+
+T = TypeVar("T")
+
+Terms = tuple[float, float]
+"""Numerator and denominator that one request, or cluster, adds to a ratio."""
+
+
+def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Return the successful profiled records by index: the only ones that figures are made of."""
+    good = (record for record in records if record.phase is Phase.PROFILING and record.succeeded)
+    return sorted(good, key=lambda record: record.index)
+
+
+def has_turns(records: Iterable[RequestRecord]) -> bool:
+    """Say whether the run holds conversations of more than one turn."""
+    return any(record.turn_index > 0 for record in records)
+
+
+def cluster_keys(records: Sequence[RequestRecord]) -> list[Hashable]:
+    """Return each record's cluster: itself, or its conversation where there are turns.
+
+    Turns of a conversation have consecutive indexes, so their conversation is where they start; AIPerf's files give all
+    turns one index. Counting passes by prompt id and turn instead would go wrong after a turn that failed.
+    """
+    if not has_turns(records):
+        return [record.index for record in records]
+    shared = len({record.index for record in records}) < len(records)
+    return [(record.prompt_id, record.index if shared else record.index - record.turn_index) for record in records]
+
+
+def clustered(records: Sequence[RequestRecord], read: Callable[[RequestRecord], Terms | None]) -> list[Terms]:
+    """Return each cluster's (a, b), its requests' added up; requests without terms, and clusters of them, left out."""
+    if not has_turns(records):
+        return [terms for record in records if (terms := read(record)) is not None]
+    sums: dict[Hashable, Terms] = {}
+    for key, record in zip(cluster_keys(records), records, strict=True):
+        if (terms := read(record)) is not None:
+            a, b = sums.get(key, (0, 0))
+            sums[key] = (a + terms[0], b + terms[1])
+    return list(sums.values())
+
+
+def grouped(records: Sequence[RequestRecord], key: Callable[[RequestRecord], T | None]) -> dict[T, list[RequestRecord]]:
+    """Return the records of each group; those whose key is None are in none."""
+    groups: dict[T, list[RequestRecord]] = defaultdict(list)
+    for record in records:
+        if (name := key(record)) is not None:
+            groups[name].append(record)
+    return dict(groups)

@@ -1,0 +1,170 @@
+"""Gates: conditions that a run has to meet, for CI.
+
+    METRIC [.STATISTIC] [ [CATEGORY] ]  OP  NUMBER | true | false | base | NUMBER * base
+
+OP is one of >= <= > < == !=. `base` is the same figure of the base run.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.analysis.figures import FACTS, Figures, Name, resolve
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.errors import ConfigError
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_GATE = re.compile(
+    r"\s*(?P<metric>[A-Za-z][A-Za-z0-9_]*)"
+    r"(?:\.(?P<statistic>[A-Za-z0-9_]+))?"
+    r"(?:\[(?P<category>[^\]]+)\])?"
+    r"(?:\.(?P<after>[A-Za-z0-9_]+))?"
+    r"\s*(?P<operator>>=|<=|==|!=|>|<)"
+    r"\s*(?P<bound>.+?)\s*"
+)
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_RELATIVE = re.compile(rf"(?:(?P<before>{_NUMBER})\s*\*\s*)?base(?:\s*\*\s*(?P<after>{_NUMBER}))?")
+_SHAPE = "write it as METRIC >= NUMBER, for example 'acceptance_length >= 2.1' or 'request_latency.p99 <= 0.9 * base'"
+
+
+@dataclass(slots=True, frozen=True)
+class Gate:
+    """One condition. `bound` is a number, or a truth value of a fact, or the factor of `base` where `relative`."""
+
+    expression: str
+    name: Name
+    operator: str
+    bound: float | bool
+    relative: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class GateResult:
+    """A gate and how it ended.
+
+    `figure` holds the value and its interval; `fact` a truth value instead. `threshold` is the number that the value
+    was held against. `judged_by_interval` says that --strict asked the interval; of a relative gate it is that of
+    `apart`, the figure less its threshold. `reason` says why a gate could not be met for want of a value, or, under
+    --strict, of an interval; None where it was judged.
+    """
+
+    gate: Gate
+    passed: bool
+    figure: Estimate
+    threshold: float | None = None
+    fact: bool | None = None
+    judged_by_interval: bool = False
+    reason: Missing | None = None
+    apart: Estimate | None = None
+
+
+def parse_gate(expression: str) -> Gate:
+    """Return the gate that an expression means; raise `ConfigError` naming it and what would be right."""
+    try:
+        return _parse(expression)
+    except ConfigError as error:
+        raise ConfigError(f"--require {expression!r}: {error.message}", error.remedy) from None
+
+
+def _parse(expression: str) -> Gate:
+    match = _GATE.fullmatch(expression)
+    if match is None:
+        raise ConfigError("not a condition", _SHAPE)
+    if match["statistic"] and match["after"]:
+        raise ConfigError("two statistics", _SHAPE)
+    name = resolve(match["metric"], match["statistic"] or match["after"], match["category"])
+    text, sign = match["bound"], match["operator"]
+    if text in ("true", "false"):
+        if not name.is_fact:
+            raise ConfigError(f"{match['metric']} is a number, not true or false", _SHAPE)
+        if sign not in ("==", "!="):
+            raise ConfigError(f"true and false have no order, so {sign} means nothing", "compare with == or !=")
+        return Gate(expression, name, sign, text == "true")
+    if name.is_fact:
+        raise ConfigError(f"{match['metric']} is true or false, not a number", f"write '{match['metric']} == true'")
+    if (relative := _RELATIVE.fullmatch(text)) is not None:
+        if relative["before"] and relative["after"]:
+            raise ConfigError("two factors of base", _SHAPE)
+        return Gate(expression, name, sign, float(relative["before"] or relative["after"] or 1), relative=True)
+    if re.fullmatch(_NUMBER, text) is None or not math.isfinite(float(text)):
+        raise ConfigError(f"{text!r} is neither a number, true, false nor base", _SHAPE)
+    return Gate(expression, name, sign, float(text))
+
+
+def needs_base(gates: Sequence[Gate]) -> bool:
+    """Say whether a gate asks for the base run."""
+    return any(gate.relative for gate in gates)
+
+
+def evaluate(
+    expressions: Sequence[str | Gate], figures: Figures, base: Figures | None = None, *, strict: bool = False
+) -> list[GateResult]:
+    """Return each gate's outcome over a run's figures, in order; raise `ConfigError` for a wrong expression.
+
+    A figure without a value fails its gate. Under `strict` the end of the interval that is nearer to failing has to
+    pass too (the lower one for >=); of a relative gate it is the interval of the difference to factor * base, paired
+    where prompts match. A figure that has no interval by its nature (one number a run, a fact) is judged by its value;
+    one whose interval is missing because n is too small fails.
+    """
+    gates = [parse_gate(each) if isinstance(each, str) else each for each in expressions]
+    if base is None and (asking := [gate for gate in gates if gate.relative]):
+        raise ConfigError(f"--require {asking[0].expression!r}: which run is base?", "give its folder with --base DIR")
+    return [_judge(gate, figures, base, strict=strict) for gate in gates]
+
+
+def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) -> GateResult:
+    if gate.name.tag in FACTS:
+        fact = figures.fact(gate.name)
+        empty = Estimate(None, reason=Missing.NO_RECORDS)
+        if fact is None:
+            return GateResult(gate, False, empty, reason=Missing.NO_RECORDS)
+        return GateResult(gate, _OPERATORS[gate.operator](fact, gate.bound), empty, fact=fact)
+    figure = figures.find(gate.name)
+    if figure.value is None:
+        return GateResult(gate, False, figure, reason=figure.reason or Missing.NO_RECORDS)
+    threshold: float = gate.bound
+    judged, apart = figure, None
+    if gate.relative and base is not None:
+        of_base = base.find(gate.name).value
+        if of_base is None:
+            return GateResult(gate, False, figure, reason=Missing.NOT_IN_BOTH)
+        threshold = gate.bound * of_base
+        if strict:
+            apart = figures.less(gate.name, base, gate.bound)
+            judged = apart.scaled(1, threshold)
+    passed = _OPERATORS[gate.operator](figure.value, threshold)
+    if not strict or judged.reason is Missing.NO_INTERVAL:
+        return GateResult(gate, passed, figure, threshold)
+    if judged.low is None or judged.high is None:
+        return GateResult(gate, False, figure, threshold, judged_by_interval=True, reason=judged.reason)
+    passed = passed and _whole(gate.operator, judged, threshold)
+    return GateResult(gate, passed, figure, threshold, judged_by_interval=True, apart=apart)
+
+
+def _whole(sign: str, judged: Estimate, threshold: float) -> bool:
+    low, high = judged.low, judged.high
+    if low is None or high is None:
+        return False
+    if sign in (">=", ">"):
+        return _OPERATORS[sign](low, threshold)
+    if sign in ("<=", "<"):
+        return _OPERATORS[sign](high, threshold)
+    # An interval is never one number: == asks no more than its value, != that the interval keeps clear.
+    return sign == "==" or not low <= threshold <= high
+
+
+def all_met(results: Sequence[GateResult]) -> bool:
+    """Say whether every gate was met."""
+    return all(result.passed for result in results)

@@ -1,0 +1,151 @@
+"""Intervals of pooled ratios and of their differences: 95 %, clustered, linearised, with Student's t.
+
+A ratio is R = sum(a_i) / sum(b_i) over n clusters (requests, or conversations where there are turns). Verify steps of
+one request depend on each other, so the request is what scatters, never the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.analysis import student
+from aiperf_spec.analysis.reasons import Missing
+
+MIN_CLUSTERS = 5
+"""With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""
+
+
+@dataclass(slots=True, frozen=True)
+class Estimate:
+    """A figure with its 95 % interval, in the figure's own unit.
+
+    `value` is None where there is nothing to take it from; `low` and `high` are None where no interval can be given,
+    and `reason` says why. `n` counts clusters.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    standard_error: float | None = None
+    reason: Missing | None = None
+
+    def scaled(self, factor: float, offset: float = 0.0) -> Estimate:
+        """Return factor * figure + offset; the factor is positive."""
+
+        def moved(value: float | None) -> float | None:
+            return None if value is None else factor * value + offset
+
+        error = None if self.standard_error is None else factor * self.standard_error
+        return Estimate(moved(self.value), moved(self.low), moved(self.high), self.n, error, self.reason)
+
+    def within(self, lowest: float | None = None, highest: float | None = None) -> Estimate:
+        """Return the same figure with its interval cut to what the figure can be."""
+        if self.low is None or self.high is None:
+            return self
+        low = self.low if lowest is None else max(self.low, lowest)
+        high = self.high if highest is None else min(self.high, highest)
+        return Estimate(self.value, low, high, self.n, self.standard_error, self.reason)
+
+
+def missing(reason: Missing, value: float | None = None, n: int = 0) -> Estimate:
+    """Return a figure without an interval, and why."""
+    return Estimate(value, n=n, reason=reason)
+
+
+def estimate(value: float, standard_error: float, n: int) -> Estimate:
+    """Return value +- t(n - 1) * s.e.; without interval below `MIN_CLUSTERS`."""
+    if n < MIN_CLUSTERS:
+        return missing(Missing.TOO_FEW, value, n)
+    reach = student.quantile(n - 1) * standard_error
+    return Estimate(value, value - reach, value + reach, n, standard_error)
+
+
+@dataclass(slots=True)
+class RatioSums:
+    """Running sums of a ratio's terms; enough for its interval, whatever the number of clusters.
+
+    `add` takes one cluster: a request, or all turns of a conversation added up. Sums of whole numbers are exact.
+    """
+
+    n: int = 0
+    a: float = 0
+    b: float = 0
+    aa: float = 0
+    ab: float = 0
+    bb: float = 0
+
+    def add(self, a: float, b: float) -> None:
+        """Add one cluster's numerator and denominator; one that has neither says nothing and is not counted."""
+        if not a and not b:
+            return
+        self.n += 1
+        self.a += a
+        self.b += b
+        self.aa += a * a
+        self.ab += a * b
+        self.bb += b * b
+
+    @property
+    def ratio(self) -> float | None:
+        """sum(a) / sum(b); None where sum(b) is zero."""
+        return self.a / self.b if self.b else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """sqrt(n / (n - 1) * sum((a_i - R b_i)^2)) / sum(b_i); None below 2 clusters or without a denominator.
+
+        sum((a_i - R b_i)^2) = (sum(a^2) B^2 - 2 sum(ab) A B + sum(b^2) A^2) / B^2, with A = sum(a), B = sum(b).
+        """
+        if self.n < 2 or not self.b:
+            return None
+        # Over a common denominator, counts stay whole numbers and nothing cancels.
+        square = self.aa * self.b * self.b - 2 * self.ab * self.a * self.b + self.bb * self.a * self.a
+        return math.sqrt(max(square, 0) / (self.b * self.b) * self.n / (self.n - 1)) / self.b
+
+    def estimate(self) -> Estimate:
+        """Return the ratio with its interval."""
+        ratio, error = self.ratio, self.standard_error
+        if ratio is None:
+            return missing(Missing.NO_RECORDS, n=self.n)
+        if error is None:
+            return missing(Missing.TOO_FEW, ratio, self.n)
+        return estimate(ratio, error, self.n)
+
+
+def length_interval(sums: RatioSums) -> Estimate:
+    """Return 1 + sum(accepted) / sum(steps) from sums over (accepted, steps)."""
+    return sums.estimate().scaled(1, 1).within(lowest=1)
+
+
+def rate_interval(sums: RatioSums) -> Estimate:
+    """Return 100 * sum(accepted) / sum(proposed), in percent, from sums over (accepted, proposed)."""
+    return sums.estimate().scaled(100).within(0, 100)
+
+
+def ratio(terms: Iterable[tuple[float, float]]) -> Estimate:
+    """Return sum(a) / sum(b) over clusters (a, b), from deviations rather than sums: exact for large figures too."""
+    # A cluster with neither says nothing, and counting it would make few look like many.
+    pairs = [(a, b) for a, b in terms if a or b]
+    if not any(b for _, b in pairs):
+        return missing(Missing.NO_RECORDS, n=len(pairs))
+    value, terms_of_value = linearised(pairs)
+    return estimate(value, scatter(terms_of_value), len(pairs))
+
+
+def linearised(pairs: Sequence[tuple[float, float]]) -> tuple[float, list[float]]:
+    """Return R = sum(a) / sum(b) and each cluster's (a_i - R b_i) / sum(b); raises ZeroDivisionError without any b."""
+    total = math.fsum(b for _, b in pairs)
+    value = math.fsum(a for a, _ in pairs) / total
+    return value, [(a - value * b) / total for a, b in pairs]
+
+
+def scatter(terms: Sequence[float]) -> float:
+    """Return the standard error of a sum of linearised terms: sqrt(n / (n - 1) * sum(u_i^2)); 0 below 2 terms.
+
+    Linearised terms sum to zero by construction, so no mean is taken off.
+    """
+    n = len(terms)
+    return math.sqrt(n / (n - 1) * math.fsum(term * term for term in terms)) if n > 1 else 0.0

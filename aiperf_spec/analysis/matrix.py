@@ -1,0 +1,208 @@
+"""The acceptance matrix: models or runs down, categories across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean
+
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.pools import CategoryPool
+
+CONVENTIONAL = (
+    *("coding", "humanities", "math", "multilingual", "qa", "rag", "reasoning", "roleplay", "stem"),
+    *("summarization", "writing"),
+    *("low_entropy", "mixed", "high_entropy"),
+    *("gsm8k", "math500", "mtbench", "humaneval", "mbpp"),
+)
+"""SPEED-Bench's qualitative categories and throughput tiers, then the benchmarks of acceptance length."""
+WHOLE_RUN = "all"
+"""The column of a run that has no category."""
+_NS_PER_S = 1e9
+
+
+class MatrixMetric(StrEnum):
+    """What a matrix shows: the pooled acceptance length, the pooled draft acceptance rate in percent, or tokens/s."""
+
+    ACCEPT_LENGTH = "accept_length"
+    ACCEPT_RATE = "accept_rate"
+    THROUGHPUT = "throughput"
+
+
+class Origin(StrEnum):
+    """Where the figures of a run were taken from, the best first."""
+
+    RECORDS = "records"
+    SUMMARY = "summary"
+    SERVER_METRICS = "server-metrics"
+
+
+@dataclass(slots=True)
+class Span:
+    """Output tokens, and the time from the first start to the last content, in ns of the wall clock."""
+
+    tokens: int
+    start_ns: int
+    end_ns: int
+
+    def rate(self) -> float | None:
+        """Return tokens a second; None without time."""
+        return self.tokens / (self.end_ns - self.start_ns) * _NS_PER_S if self.end_ns > self.start_ns else None
+
+
+@dataclass(slots=True, frozen=True)
+class Cell:
+    """One figure. `requests` is how many stand behind it, None where the source does not say; `low` and `high` are its
+    95 % interval; `gauge` marks an average over time, which is not token-weighted."""
+
+    value: float | None
+    requests: int | None = None
+    low: float | None = None
+    high: float | None = None
+    gauge: bool = False
+
+
+@dataclass(slots=True)
+class RunFigures:
+    """What one run (or several of one model, pooled) has for a matrix, by column.
+
+    `pools` holds sums, which add up; `values` bare figures, which do not: gauges, or a summary's throughput. Only sums
+    of records have the squares that intervals need.
+    """
+
+    model: str
+    names: list[str]
+    origin: Origin | None
+    """None where the run has nothing for the metric."""
+    pools: dict[str, CategoryPool] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
+    gauge: bool = False
+    succeeded: int | None = None
+    unreadable: int = 0
+
+    @property
+    def columns(self) -> set[str]:
+        """Return the columns in which it has something."""
+        return self.pools.keys() | self.values.keys() | self.spans.keys()
+
+    def cell(self, metric: MatrixMetric, column: str) -> Cell | None:
+        """Return its figure in a column; None where it has none."""
+        if column in self.pools:
+            return _pool_cell(metric, self.pools[column], squares=self.origin is Origin.RECORDS)
+        if column in self.spans:
+            return Cell(self.spans[column].rate(), self.requests.get(column))
+        if column in self.values:
+            return Cell(self.values[column], self.requests.get(column), gauge=self.gauge)
+        return None
+
+    def pooled(self, metric: MatrixMetric) -> Cell | None:
+        """Return its figure over all columns together; None where the sums for it are missing."""
+        if self.pools:
+            total = CategoryPool()
+            for pool in self.pools.values():
+                total.merge(pool)
+            return _pool_cell(metric, total, squares=self.origin is Origin.RECORDS)
+        columns = self.columns
+        return self.cell(metric, next(iter(columns))) if len(columns) == 1 else None
+
+    def absorb(self, other: RunFigures) -> None:
+        """Add another run's figures: sums add up, and gauges of the same column are averaged."""
+        weight = len(self.names)
+        self.names += other.names
+        self.unreadable += other.unreadable
+        if self.succeeded is not None:
+            self.succeeded = None if other.succeeded is None else self.succeeded + other.succeeded
+        for column, pool in other.pools.items():
+            self.pools.setdefault(column, CategoryPool()).merge(pool)
+        for column, span in other.spans.items():
+            mine = self.spans.setdefault(column, Span(0, span.start_ns, span.end_ns))
+            mine.tokens += span.tokens
+            mine.start_ns, mine.end_ns = min(mine.start_ns, span.start_ns), max(mine.end_ns, span.end_ns)
+        for column, requests in other.requests.items():
+            self.requests[column] = self.requests.get(column, 0) + requests
+        for column, value in other.values.items():
+            before = self.values.get(column)
+            self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
+
+
+def _pool_cell(metric: MatrixMetric, pool: CategoryPool, *, squares: bool) -> Cell:
+    estimate: Estimate = pool.rate() if metric is MatrixMetric.ACCEPT_RATE else pool.length()
+    low, high = (estimate.low, estimate.high) if squares else (None, None)
+    return Cell(estimate.value, pool.requests or None, low, high)
+
+
+@dataclass(slots=True)
+class Row:
+    """One line of a matrix."""
+
+    model: str
+    runs: list[str]
+    cells: dict[str, Cell]
+    pooled: Cell | None
+
+    @property
+    def overall(self) -> float | None:
+        """Return the unweighted mean of the cells: every category weighs the same."""
+        values = [cell.value for cell in self.cells.values() if cell.value is not None]
+        return fmean(values) if values else None
+
+
+@dataclass(slots=True)
+class Matrix:
+    """Rows, and the runs that they were made of."""
+
+    metric: MatrixMetric
+    columns: list[str]
+    rows: list[Row]
+    runs: list[RunFigures]
+
+    @property
+    def has_values(self) -> bool:
+        """Whether any cell has a figure."""
+        return any(cell.value is not None for row in self.rows for cell in row.cells.values())
+
+
+def build_matrix(metric: MatrixMetric, runs: Iterable[RunFigures], *, pool: bool = False) -> Matrix:
+    """Return the matrix of runs.
+
+    Runs of one category each, of the same model, share a row as long as no two have the same category; any other run
+    is a row of its own. With `pool`, all runs of a model are one row.
+    """
+    given = list(runs)
+    groups: list[RunFigures] = []
+    for run in given:
+        place = next((group for group in groups if _joins(group, run, pool=pool)), None)
+        if place is None:
+            groups.append(_copied(run))
+        else:
+            place.absorb(run)
+    columns = order_columns({column for group in groups for column in group.columns})
+    rows = []
+    for group in groups:
+        cells = {column: cell for column in columns if (cell := group.cell(metric, column)) is not None}
+        rows.append(Row(group.model, group.names, cells, group.pooled(metric)))
+    return Matrix(metric, columns, rows, given)
+
+
+def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
+    if group.model != run.model or group.origin != run.origin or group.gauge != run.gauge:
+        return False
+    if pool:
+        return True
+    single = len(run.columns) == 1 and len(group.columns) == len(group.names)
+    return single and WHOLE_RUN not in run.columns and not group.columns & run.columns
+
+
+def _copied(run: RunFigures) -> RunFigures:
+    copy = RunFigures(run.model, [], run.origin, gauge=run.gauge, succeeded=0 if run.succeeded is not None else None)
+    copy.absorb(run)
+    return copy
+
+
+def order_columns(columns: Iterable[str]) -> list[str]:
+    """Return columns in the conventional order, others behind them by name."""
+    known: Sequence[str] = CONVENTIONAL
+    return sorted(columns, key=lambda name: (known.index(name) if name in known else len(known), name))

@@ -1,0 +1,194 @@
+"""Where drafts die: acceptance by position in the draft."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.intervals import Estimate, missing, ratio
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.run import RequestRecord
+
+
+@dataclass(slots=True, frozen=True)
+class Drafting:
+    """Say what is known of how the drafts were made.
+
+    `k` is the draft length: the engine's, or, where every step's proposal is known, the largest one; None where
+    neither is reported. `at_risk_known` says whether the steps that proposed at least i are known for every i; where
+    not, `reason` says why. `full` says that every step proposed k. `assumed` marks that --assume-chain was needed.
+    """
+
+    k: int | None
+    full: bool
+    at_risk_known: bool
+    reason: Missing | None = None
+    assumed: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Position:
+    """Acceptance at one position, counted from 1. Shares are fractions.
+
+    `survival` S(i) = steps that accepted at least i / steps (vLLM's per-position rate). `conditional` c(i) = steps that
+    accepted at least i / steps that accepted at least i - 1 and proposed at least i, which are `at_risk`.
+    """
+
+    position: int
+    accepted: int
+    steps: int
+    survival: Estimate
+    at_risk: int | None
+    conditional: Estimate
+
+
+@dataclass(slots=True, frozen=True)
+class PositionCurve:
+    """The curve of a run or a category, and what is known of its denominators."""
+
+    drafting: Drafting
+    positions: tuple[Position, ...]
+
+
+def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: bool = False) -> Drafting:
+    """Return what the records prove of their drafts.
+
+    A request's denominators are known from `per_step_drafted`, or from proposed = steps x k, which no step within k can
+    reach without proposing k. Where the engine does not report k (SGLang), an average of k a step proves nothing: steps
+    of 4 and 6 average 5, and a tree of 5 nodes proposes 5 as well. `assume_chain` takes it for a chain of the same
+    length in every step, where proposed / steps is one whole number in all requests; and more than k a step (a tree)
+    for one that proposed every depth up to k.
+    """
+    with_steps = [record for record in records if record.num_spec_steps]
+    if not with_steps:
+        return Drafting(None, full=False, at_risk_known=False, reason=Missing.NO_RECORDS)
+    lengths = {record.num_spec_tokens for record in with_steps}
+    k = next(iter(lengths)) if len(lengths) == 1 else None
+    if k is not None and any(record.num_draft_tokens > record.num_spec_steps * k for record in with_steps):
+        if assume_chain:
+            return Drafting(k, full=True, at_risk_known=True, assumed=True)
+        return Drafting(k, full=False, at_risk_known=False, reason=Missing.NOT_A_CHAIN)
+    if k is not None and all(_is_full(record) for record in with_steps):
+        return Drafting(k, full=True, at_risk_known=True)
+    if all(_has_steps(record) or _is_full(record) for record in with_steps):
+        longest = max(max(record.per_step_drafted or (record.num_spec_tokens or 0,)) for record in with_steps)
+        return Drafting(k or longest, full=False, at_risk_known=True)
+    if len(lengths) > 1:
+        return Drafting(None, full=False, at_risk_known=False, reason=Missing.MIXED_DRAFT_LENGTHS)
+    if k is not None:
+        return Drafting(k, full=False, at_risk_known=False, reason=Missing.SHORT_DRAFTS)
+    constant = _constant_proposal(with_steps)
+    if assume_chain and constant:
+        return Drafting(constant, full=True, at_risk_known=True, assumed=True)
+    return Drafting(None, full=False, at_risk_known=False, reason=Missing.DRAFT_LENGTH_UNKNOWN)
+
+
+def _is_full(record: SpecDecodeAcceptanceRecord) -> bool:
+    k = record.num_spec_tokens
+    return k is not None and record.num_draft_tokens == record.num_spec_steps * k
+
+
+def _has_steps(record: SpecDecodeAcceptanceRecord) -> bool:
+    return record.per_step_accepted is not None and record.per_step_drafted is not None
+
+
+def _constant_proposal(records: Sequence[SpecDecodeAcceptanceRecord]) -> int | None:
+    first = records[0]
+    length, rest = divmod(first.num_draft_tokens, first.num_spec_steps)
+    same = all(record.num_draft_tokens == record.num_spec_steps * length for record in records)
+    deepest = max(max(record.acceptance_histogram, default=0) for record in records)
+    return length if not rest and same and deepest <= length else None
+
+
+@dataclass(slots=True, frozen=True)
+class Tally:
+    """One request's steps by position, index 0 for position 1.
+
+    `reached` accepted at least as many draft tokens; `at_risk` accepted at least one fewer and proposed as many. The
+    latter holds only where the request's drafting is known: without figures of single steps, every step is taken to
+    have proposed enough.
+    """
+
+    steps: int
+    reached: tuple[int, ...]
+    at_risk: tuple[int, ...]
+
+
+def tally(record: SpecDecodeAcceptanceRecord, last: int) -> Tally:
+    """Count one request's steps at positions 1..last."""
+    steps = record.num_spec_steps
+    reached = _at_least(record.acceptance_histogram, last)
+    if _is_full(record) or record.per_step_accepted is None or record.per_step_drafted is None:
+        bound = record.num_spec_tokens or last
+        enough = ((steps, *reached)[position] if position < bound else 0 for position in range(last))
+        return Tally(steps, reached, tuple(enough))
+    pairs = Counter(zip(record.per_step_accepted, record.per_step_drafted, strict=True))
+    # A step is at risk of positions 1..accepted + 1, as far as it proposed.
+    return Tally(steps, reached, _at_least(_furthest(pairs), last))
+
+
+def _furthest(pairs: Counter[tuple[int, int]]) -> Counter[int]:
+    furthest: Counter[int] = Counter()
+    for (accepted, drafted), steps in pairs.items():
+        furthest[min(accepted + 1, drafted)] += steps
+    return furthest
+
+
+def _at_least(histogram: Mapping[int, int], last: int) -> tuple[int, ...]:
+    counts = [0] * (last + 2)
+    for value, steps in histogram.items():
+        counts[min(value, last)] += steps
+    for value in range(last - 1, 0, -1):
+        counts[value] += counts[value + 1]
+    return tuple(counts[1 : last + 1])
+
+
+def tally_all(records: Sequence[RequestRecord], known: Drafting) -> dict[int, Tally]:
+    """Count every request with acceptance, by `id` of its record, at positions 1..k; to the deepest without k."""
+    reports = [(record, record.acceptance) for record in records if record.acceptance is not None]
+    deepest = max((max(report.acceptance_histogram, default=0) for _, report in reports), default=0)
+    last = deepest if known.k is None else known.k
+    return {id(record): tally(report, last) for record, report in reports if report.num_spec_steps}
+
+
+def position_curve(records: Sequence[RequestRecord], known: Drafting, tallies: Mapping[int, Tally]) -> PositionCurve:
+    """Return S(i) and c(i) for i = 1..k; to the deepest accepted position where k is not known."""
+    last = len(next(iter(tallies.values())).reached) if tallies else 0
+    return PositionCurve(known, tuple(_position(records, position, known, tallies) for position in range(1, last + 1)))
+
+
+def _position(
+    records: Sequence[RequestRecord], position: int, known: Drafting, tallies: Mapping[int, Tally]
+) -> Position:
+    def survival(record: RequestRecord) -> Terms | None:
+        counted = tallies.get(id(record))
+        return None if counted is None else (counted.reached[position - 1], counted.steps)
+
+    of_steps = clustered(records, survival)
+    given = missing(known.reason or Missing.NO_RECORDS)
+    risk = None
+    if known.at_risk_known:
+        of_risk = at_risk_terms(records, position, tallies)
+        risk = int(sum(b for _, b in of_risk))
+        given = ratio(of_risk).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
+    return Position(
+        position=position,
+        accepted=int(sum(a for a, _ in of_steps)),
+        steps=int(sum(b for _, b in of_steps)),
+        survival=ratio(of_steps).within(0, 1),
+        at_risk=risk,
+        conditional=given,
+    )
+
+
+def at_risk_terms(records: Sequence[RequestRecord], position: int, tallies: Mapping[int, Tally]) -> list[Terms]:
+    """Return each cluster's (steps that accepted the position, steps at risk of it)."""
+
+    def read(record: RequestRecord) -> Terms | None:
+        counted = tallies.get(id(record))
+        return None if counted is None else (counted.reached[position - 1], counted.at_risk[position - 1])
+
+    return clustered(records, read)

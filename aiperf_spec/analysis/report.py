@@ -1,0 +1,131 @@
+"""Everything that is asked of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.analysis.clusters import Terms, clustered, grouped, has_turns, measured
+from aiperf_spec.analysis.drift import Drift, drift
+from aiperf_spec.analysis.intervals import Estimate, ratio
+from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
+from aiperf_spec.analysis.requests import Outliers, PromptLength, outliers, prompt_length
+from aiperf_spec.analysis.speed import SpeedUp, coverage, pooled_itl, speed_up, step_time
+from aiperf_spec.analysis.whatif import WhatIf, what_if
+from aiperf_spec.models.run import RequestRecord
+
+
+@dataclass(slots=True, frozen=True)
+class AnalysisOptions:
+    """What a user adds to the records.
+
+    `draft_cost` is the draft time per token / target time per step. `assume_chain` says that drafts are chains of the
+    same length, where the record does not show it. `worst` is the number of outliers to list. `baseline_itl_ms` is the
+    inter-token latency without speculation.
+    """
+
+    draft_cost: float | None = None
+    assume_chain: bool = False
+    worst: int = 5
+    baseline_itl_ms: float | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GroupAnalysis:
+    """The acceptance of a run or of one category: `length` pooled, `rate` pooled and in percent."""
+
+    requests: int
+    """Successful requests with at least one verify step."""
+    length: Estimate
+    rate: Estimate
+    curve: PositionCurve
+    what_if: WhatIf
+
+
+@dataclass(slots=True, frozen=True)
+class Analysis:
+    """The answers that one run gives. Intervals are 95 %, over `clusters` ("requests" or "conversations")."""
+
+    clusters: str
+    run: GroupAnalysis
+    categories: dict[str, GroupAnalysis]
+    coverage: Estimate
+    """A fraction."""
+    step_time_ms: Estimate
+    itl_ms: Estimate
+    """Pooled: every token weighs the same."""
+    speed_up: SpeedUp
+    drift: Drift
+    prompt_length: PromptLength
+    outliers: Outliers
+
+
+def analyse(
+    records: Iterable[RequestRecord],
+    options: AnalysisOptions | None = None,
+    *,
+    baseline: Iterable[RequestRecord] | None = None,
+) -> Analysis:
+    """Return the analysis of a run's records; `baseline` are those of a run without speculation.
+
+    Only successful profiled requests are taken. Nothing is raised for what records lack: figures without a value say
+    why (`Estimate.reason` and the `reason` of each part).
+    """
+    options = options or AnalysisOptions()
+    chosen = measured(records)
+    categories = grouped(chosen, lambda record: record.category)
+    return Analysis(
+        clusters="conversations" if has_turns(chosen) else "requests",
+        run=_group(chosen, options),
+        categories={name: _group(categories[name], options) for name in sorted(categories)},
+        coverage=coverage(chosen),
+        step_time_ms=step_time(chosen),
+        itl_ms=pooled_itl(chosen),
+        speed_up=speed_up(
+            chosen,
+            baseline=None if baseline is None else measured(baseline),
+            baseline_itl_ms=options.baseline_itl_ms,
+        ),
+        drift=drift(chosen),
+        prompt_length=prompt_length(chosen),
+        outliers=outliers(chosen, options.worst),
+    )
+
+
+def _group(records: Sequence[RequestRecord], options: AnalysisOptions) -> GroupAnalysis:
+    reports = [record.acceptance for record in records if record.acceptance is not None]
+    known = drafting(reports, assume_chain=options.assume_chain)
+    tallies = tally_all(records, known)
+    return GroupAnalysis(
+        requests=sum(1 for report in reports if report.num_spec_steps),
+        length=length(records),
+        rate=rate(records),
+        curve=position_curve(records, known, tallies),
+        what_if=what_if(records, known, tallies, draft_cost=options.draft_cost, assume_chain=options.assume_chain),
+    )
+
+
+def length(records: Sequence[RequestRecord]) -> Estimate:
+    """Return the pooled acceptance length, 1 + sum(accepted) / sum(steps), with its interval."""
+    return ratio(clustered(records, length_terms)).scaled(1, 1).within(lowest=1)
+
+
+def rate(records: Sequence[RequestRecord]) -> Estimate:
+    """Return the pooled draft acceptance rate, sum(accepted) / sum(proposed), in percent, with its interval."""
+    return ratio(clustered(records, rate_terms)).scaled(100).within(0, 100)
+
+
+def length_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted, steps); None without acceptance or a verify step."""
+    report = record.acceptance
+    if report is None or not report.num_spec_steps:
+        return None
+    return report.num_accepted_draft_tokens, report.num_spec_steps
+
+
+def rate_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted, proposed); None without acceptance or a proposal."""
+    report = record.acceptance
+    if report is None or not report.num_draft_tokens:
+        return None
+    return report.num_accepted_draft_tokens, report.num_draft_tokens

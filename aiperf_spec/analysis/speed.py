@@ -1,0 +1,142 @@
+"""What speculation did to speed: coverage, time per verify step, speed-up against a baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiperf_spec.analysis import student
+from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, ratio, scatter
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.models.run import RequestRecord
+
+_NS_PER_MS = 1e6
+
+
+@dataclass(slots=True, frozen=True)
+class SpeedUp:
+    """How much faster tokens came than from a baseline without speculation.
+
+    `measured` = baseline ITL / ITL, both pooled. It is the product of `length` (acceptance length), `per_step`
+    (baseline ITL / time per verify step) and `kept` (tokens that came out / tokens that steps emitted: what was
+    trimmed at a stop or a limit keeps it below 1), all three over the same requests: those with times, tokens and
+    acceptance. Without such requests, or where `reason` says so, they are None.
+    """
+
+    baseline_itl_ms: float | None
+    baseline_requests: int | None
+    """None where the figure was given rather than measured."""
+    measured: Estimate
+    length: float | None = None
+    per_step: float | None = None
+    kept: float | None = None
+    reason: Missing | None = None
+
+
+def coverage(records: Sequence[RequestRecord]) -> Estimate:
+    """Return (accepted + steps) / completion tokens of requests with acceptance: the share that speculation produced.
+
+    The token of the prefill and text trimmed at a stop keep it from being exactly 1. None without counts of tokens.
+    """
+
+    def read(record: RequestRecord) -> Terms | None:
+        report = record.acceptance
+        tokens = None if report is None else _completion_tokens(record)
+        return None if report is None or not tokens else (_emitted(record), tokens)
+
+    return ratio(clustered(records, read)).within(lowest=0)
+
+
+def _completion_tokens(record: RequestRecord) -> int | None:
+    # The engine's own count where there is one: a tokenizer's differs from what steps emitted.
+    report = record.acceptance
+    counted = None if report is None else report.completion_tokens
+    return record.output_tokens if counted is None else counted
+
+
+def _emitted(record: RequestRecord) -> int:
+    report = record.acceptance
+    return 0 if report is None else report.num_accepted_draft_tokens + report.num_spec_steps
+
+
+def step_time(records: Sequence[RequestRecord]) -> Estimate:
+    """Return (last - first content arrival) / verify steps, pooled, in ms; None without streaming."""
+    given = ratio(clustered(records, step_terms))
+    return given if given.value is not None else missing(Missing.NO_TIMES)
+
+
+def step_terms(record: RequestRecord) -> Terms | None:
+    """Return (last - first content arrival in ms, verify steps); None without streaming or a step."""
+    report, span = record.acceptance, _span_ms(record)
+    return None if report is None or span is None or not report.num_spec_steps else (span, report.num_spec_steps)
+
+
+def _span_ms(record: RequestRecord) -> float | None:
+    if record.first_content_ns is None or record.last_content_ns is None:
+        return None
+    return (record.last_content_ns - record.first_content_ns) / _NS_PER_MS
+
+
+def token_times(record: RequestRecord) -> Terms | None:
+    """Return (last - first content arrival in ms, output tokens - 1); None below 2 tokens or without streaming."""
+    span = _span_ms(record)
+    return None if span is None or (record.output_tokens or 0) < 2 else (span, (record.output_tokens or 0) - 1)
+
+
+def pooled_itl(records: Sequence[RequestRecord]) -> Estimate:
+    """Return sum(last - first content arrival) / sum(output tokens - 1), in ms: every token weighs the same."""
+    given = ratio(clustered(records, token_times))
+    return given if given.value is not None else missing(Missing.NO_TIMES)
+
+
+def speed_up(
+    records: Sequence[RequestRecord],
+    *,
+    baseline: Sequence[RequestRecord] | None = None,
+    baseline_itl_ms: float | None = None,
+) -> SpeedUp:
+    """Return the speed-up against a baseline run's records, or against an inter-token latency in ms.
+
+    The interval is of log(baseline ITL) - log(ITL), the two runs taken as independent, with Student's t at the smaller
+    of both runs' degrees of freedom; a given latency is taken as exact.
+    """
+    mine = clustered(records, token_times)
+    theirs = None if baseline is None else clustered(baseline, token_times)
+    if baseline_itl_ms is None and theirs is None:
+        return SpeedUp(None, None, missing(Missing.NO_BASELINE), reason=Missing.NO_BASELINE)
+    if not mine or theirs == []:
+        return SpeedUp(None, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
+    itl, terms = linearised(mine)
+    base, base_terms = (baseline_itl_ms or 0.0, None) if theirs is None else linearised(theirs)
+    if not itl or not base:
+        return SpeedUp(base, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
+    measured = _measured(itl, terms, base, base_terms)
+    length, per_step, kept = _parts(records, base)
+    return SpeedUp(base, None if base_terms is None else len(base_terms), measured, length, per_step, kept)
+
+
+def _measured(itl: float, terms: list[float], base: float, base_terms: list[float] | None) -> Estimate:
+    value, n = base / itl, len(terms)
+    error = scatter(terms) / itl
+    if base_terms is not None:
+        n = min(n, len(base_terms))
+        error = math.hypot(error, scatter(base_terms) / base)
+    if n < MIN_CLUSTERS:
+        return missing(Missing.TOO_FEW, value, n)
+    factor = math.exp(student.quantile(n - 1) * error)
+    return Estimate(value, value / factor, value * factor, n, value * error)
+
+
+def _parts(records: Sequence[RequestRecord], base: float) -> tuple[float | None, float | None, float | None]:
+    span, tokens, emitted, steps = 0.0, 0.0, 0, 0
+    for record in records:
+        report, times = record.acceptance, token_times(record)
+        if report is None or times is None or not report.num_spec_steps:
+            continue
+        span, tokens = span + times[0], tokens + times[1]
+        emitted, steps = emitted + _emitted(record), steps + report.num_spec_steps
+    if not steps or not span:
+        return None, None, None
+    return emitted / steps, base * steps / span, tokens / emitted

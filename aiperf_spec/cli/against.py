@@ -1,0 +1,76 @@
+"""What a run is held against: gates, the base run, a baseline without speculation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from aiperf_spec.analysis.figures import Figures
+from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, needs_base, parse_gate
+from aiperf_spec.cli.terminal import stdout
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.export.facts import load_fact
+from aiperf_spec.export.load import load_records
+from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.models.server_metrics import Agreement
+from aiperf_spec.render.gates import gates_table
+
+
+class Gates:
+    """The gates of a command: read, with the base run's records, before anything is sent.
+
+    Raises `SpecProfileError` for an expression or a folder that cannot be read.
+    """
+
+    def __init__(self, expressions: Sequence[str], *, base: Path | None = None, strict: bool = False) -> None:
+        self._gates: list[Gate] = [parse_gate(expression) for expression in expressions]
+        if strict and not self._gates:
+            raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
+        if base is None and needs_base(self._gates):
+            asking = next(gate for gate in self._gates if gate.relative)
+            raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
+        self._base = None if base is None else figures_of(base)
+        self._strict = strict
+
+    def check(
+        self,
+        records: Sequence[RequestRecord],
+        *,
+        summary: Summary | None = None,
+        facts: Mapping[str, bool | None] | None = None,
+        console: Console | None = None,
+    ) -> bool:
+        """Print the table of gates, where there are any, on stdout or `console`, and say whether all are met."""
+        if not self._gates:
+            return True
+        results = self.judge(Figures(records, summary=summary, facts=facts))
+        (console or stdout()).print(gates_table(results, strict=self._strict))
+        return all_met(results)
+
+    def judge(self, figures: Figures, base: Figures | None = None) -> list[GateResult]:
+        """Return each gate's outcome; `base` takes the place of the command's own."""
+        return evaluate(self._gates, figures, base or self._base, strict=self._strict)
+
+
+def figures_of(folder: Path) -> Figures:
+    """Return the figures of an artifact folder."""
+    return Figures(list(load_records(folder).records), facts=facts_of(folder))
+
+
+def facts_of(folder: Path) -> dict[str, bool | None]:
+    """Return what an artifact folder's summary says that gates ask for and records do not tell."""
+    return {"reconciled": reconciled(load_fact(folder, "spec_profile", "reconciliation", "agreement"))}
+
+
+def facts_of_run(result: RunResult) -> dict[str, bool | None]:
+    """Return the same of a run that has just been made."""
+    found = result.reconciliation
+    return {"reconciled": reconciled(None if found is None else found.agreement)}
+
+
+def reconciled(agreement: str | None) -> bool | None:
+    """Return whether the server's counters agree with the requests'; None where they were not read, or were reset."""
+    return None if agreement in (None, Agreement.RESET) else agreement == Agreement.EXACT

@@ -1,0 +1,59 @@
+"""Compare runs that were written before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from aiperf_spec.analysis.comparison import compare as compare_runs
+from aiperf_spec.analysis.figures import Figures
+from aiperf_spec.analysis.gates import GateResult, all_met, evaluate, parse_gate
+from aiperf_spec.analysis.mismatches import Run
+from aiperf_spec.choices import TableFormat
+from aiperf_spec.cli.against import facts_of
+from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
+from aiperf_spec.export.analysis import comparison_json
+from aiperf_spec.export.facts import load_facts
+from aiperf_spec.export.load import load_records
+from aiperf_spec.models.run import Phase
+from aiperf_spec.render.compare import compare_report
+from aiperf_spec.render.gates import gates_table
+from aiperf_spec.render.text import plain, plural
+
+
+def compare(base: Path, candidates: Sequence[Path], *, form: TableFormat, require: Sequence[str], strict: bool) -> None:
+    """Print each candidate against the base, then the gates; `base` in a gate is the base run."""
+    with translated_errors():
+        gates = [parse_gate(expression) for expression in require]
+        if strict and not gates:
+            raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
+        runs = [_load(folder) for folder in (base, *candidates)]
+        comparisons = compare_runs(runs[0], runs[1:])
+        results: list[list[GateResult]] = []
+        if gates:
+            before, *after = (Figures(run.records, facts=facts_of(Path(run.name))) for run in runs)
+            results = [evaluate(gates, figures, before, strict=strict) for figures in after]
+    if form is TableFormat.JSON:
+        document = comparison_json(comparisons, results if gates else None)
+        stdout().print(Text(document.decode().rstrip()), soft_wrap=True)
+    else:
+        stdout().print(compare_report(comparisons))
+        for run, judged in zip(runs[1:], results, strict=False):
+            stdout().print("")
+            stdout().print(gates_table(judged, strict=strict, title=f"Gates, {plain(run.name, 60)}"))
+    raise typer.Exit(ExitCode.OK if all(all_met(judged) for judged in results) else ExitCode.GATE)
+
+
+def _load(folder: Path) -> Run:
+    loaded = load_records(folder)
+    records = list(loaded.records)
+    if not any(record.succeeded and record.phase is Phase.PROFILING for record in records):
+        raise SpecProfileError(f"{str(folder)!r} holds no successful request, so there is nothing to compare")
+    if loaded.unreadable:
+        lines = plural(len(loaded.unreadable), "unreadable line")
+        stderr().print(Text.assemble(("note: ", "bold yellow"), f"{plain(str(folder), 200)}: {lines} left out"))
+    return Run(str(folder), records, load_facts(folder))

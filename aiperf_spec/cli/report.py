@@ -1,0 +1,205 @@
+"""Report on runs from their files: the acceptance matrix, or the tables that a run printed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
+from aiperf_spec.choices import ReportFormat, ReportMetric, ReportSource
+from aiperf_spec.cli.examine import Examination, examine
+from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
+from aiperf_spec.export import names
+from aiperf_spec.export.figures import run_figures
+from aiperf_spec.export.folders import RunFolder, existing, find_runs
+from aiperf_spec.export.loaded import load_run
+from aiperf_spec.export.matrix import matrix_csv, matrix_json, matrix_markdown
+from aiperf_spec.export.pools import RecordPools, read_pools
+from aiperf_spec.export.resummary import load_summary
+from aiperf_spec.export.summary import figures_json
+from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.render.matrix import matrix_report, notes
+from aiperf_spec.render.tables import run_report
+from aiperf_spec.render.text import plain, plural
+
+_WIDE = 100_000
+_LISTABLE = 256 << 20
+"""Bytes of records up to which a run's own tables are made from them; beyond, from its summary, in constant memory."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReportOptions:
+    """What is asked of a report."""
+
+    metric: ReportMetric
+    source: ReportSource
+    pool: bool
+    intervals: bool
+    form: ReportFormat
+    output: Path | None
+    examination: Examination = field(default_factory=Examination)
+
+    @property
+    def origin(self) -> Origin | None:
+        """Return the source asked for; None for the best that each run has."""
+        if self.source is ReportSource.AUTO:
+            return None
+        return Origin.SERVER_METRICS if self.source is ReportSource.SERVER else Origin(str(self.source))
+
+
+def report(paths: Sequence[Path], options: ReportOptions) -> None:
+    """Print the matrix of the runs at the paths or, where none of them has categories, their own tables."""
+    with translated_errors():
+        gates = options.examination.gates()
+        runs = find_runs(paths)
+        metric = MatrixMetric(str(options.metric))
+        pools = _pools(runs, metric, options)
+        found = [
+            run_figures(
+                run,
+                metric,
+                options.origin,
+                intervals=options.intervals,
+                pool=options.pool,
+                records=pools.get(run.path),
+            )
+            for run in runs
+        ]
+        matrix = build_matrix(metric, found, pool=options.pool)
+        own = _wants_own_tables(runs, pools, metric, options)
+        if not own and not matrix.has_values:
+            raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
+        data = _rendered(matrix, runs, options, own=own)
+        if data is not None:
+            _write(data, options.output)
+        quiet = options.form is not ReportFormat.TABLE or options.output is not None
+        # A run's own tables are followed by its analysis, as they were when it ran.
+        shown = [run.path for run in runs if own and not options.pool and run.has_records and not _from_summary([run])]
+        met = examine([run.path for run in runs], options.examination, gates, quiet=quiet, also=shown)
+    if not met:
+        raise typer.Exit(ExitCode.GATE)
+
+
+class NothingToReportError(SpecProfileError):
+    """Say that no run holds what was asked for."""
+
+    exit_code = ExitCode.NO_SUCCESS
+
+
+def _pools(runs: Sequence[RunFolder], metric: MatrixMetric, options: ReportOptions) -> dict[Path, RecordPools]:
+    if metric is MatrixMetric.THROUGHPUT or options.origin not in (None, Origin.RECORDS):
+        return {}
+    return {run.path: read_pools(run.path, clustered=options.intervals) for run in runs if run.has_records}
+
+
+def _wants_own_tables(
+    runs: Sequence[RunFolder], pools: dict[Path, RecordPools], metric: MatrixMetric, options: ReportOptions
+) -> bool:
+    if options.form is not ReportFormat.TABLE or metric is not MatrixMetric.ACCEPT_LENGTH:
+        return False
+    if options.source is not ReportSource.AUTO or options.intervals:
+        return False
+    has_categories = any(run.selector_category is not None for run in runs)
+    return not has_categories and not any(pool.categories.keys() - {None} for pool in pools.values())
+
+
+def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions, *, own: bool) -> bytes | None:
+    if options.form is ReportFormat.CSV:
+        return matrix_csv(matrix, intervals=options.intervals)
+    if options.form is ReportFormat.MARKDOWN:
+        return matrix_markdown(matrix, notes(matrix, intervals=options.intervals), intervals=options.intervals)
+    if options.form is ReportFormat.JSON:
+        summaries = [_summary_json(group) for group in _pooled(runs)] if options.pool else []
+        return matrix_json(matrix, intervals=options.intervals, summaries=summaries)
+    console = stdout()
+    to_file = options.output is not None
+    folded = console.width if console.is_terminal and not to_file else None
+    # Whoever reads a pipe or a file wants every column of the matrix on one line.
+    tables: list[tuple[RenderableType, int]] = []
+    if not own:
+        tables.append((matrix_report(matrix, intervals=options.intervals, width=folded), folded or _WIDE))
+    if own or options.pool:
+        groups = _pooled(runs) if options.pool else [[run] for run in runs]
+        width = 100 if to_file else console.width
+        tables += [(table, width) for group in groups for table in _own_tables(group, several=len(groups) > 1)]
+    if to_file:
+        return "".join(_as_text(table, width) for table, width in tables).encode()
+    for table, width in tables:
+        usual, console.width = console.width, width
+        console.print(table)
+        console.width = usual
+    return None
+
+
+def _pooled(runs: Sequence[RunFolder]) -> list[list[RunFolder]]:
+    groups: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        groups.setdefault(run.model, []).append(run)
+    return list(groups.values())
+
+
+def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[RenderableType]:
+    if several or len(group) > 1:
+        title = str(group[0].path) if len(group) == 1 else f"{plural(len(group), 'run')} as one: {_names(group)}"
+        yield Text(plain(title, 400), style="bold")
+    if _from_summary(group):
+        loaded = load_run([RunFolder(group[0].path, group[0].summary, summary_only=True)])
+        result = loaded.result
+        result.config = result.config.model_copy(update={"rows": 0})
+        yield run_report(result, load_summary(group[0]))
+        return
+    if missing := [run.name for run in group if not run.has_records]:
+        raise SpecProfileError(
+            f"{missing[0]!r} has no records, which pooling needs",
+            "give runs exported at records or raw level, or leave out --pool",
+        )
+    loaded = load_run(group)
+    yield run_report(loaded.result, summarise(loaded.result.records))
+    if loaded.unreadable:
+        _note(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out")
+
+
+def _names(group: Sequence[RunFolder]) -> str:
+    return ", ".join(run.name for run in group)
+
+
+def _from_summary(group: Sequence[RunFolder]) -> bool:
+    if len(group) > 1 or not group[0].summary:
+        return False
+    path = existing(group[0].path, names.RECORDS_JSONL)
+    return path is None or path.stat().st_size > _LISTABLE
+
+
+def _summary_json(group: Sequence[RunFolder]) -> dict[str, Any]:
+    loaded = load_run(group)
+    figures = figures_json(summarise(loaded.result.records))
+    return {"model": group[0].model, "runs": [run.name for run in group], **figures}
+
+
+def _as_text(table: RenderableType, width: int) -> str:
+    buffer = io.StringIO()
+    Console(file=buffer, width=width, color_system=None, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _write(data: bytes, output: Path | None) -> None:
+    if output is None:
+        typer.echo(data.decode(), nl=False)
+        return
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise ExportError(f"--output {str(output)!r}: {error.strerror or error}") from None
+    stderr().print(Text(f"written: {output}"), soft_wrap=True)
+
+
+def _note(text: str) -> None:
+    stderr().print(Text.assemble(("note: ", "bold yellow"), plain(text, 400)))

@@ -1,0 +1,113 @@
+"""Analyses and comparisons as JSON, and the analysis that a run's configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from aiperf_spec.analysis.comparison import Comparison, ComparisonSet, Row
+from aiperf_spec.analysis.gates import GateResult
+from aiperf_spec.analysis.report import Analysis, AnalysisOptions, analyse
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.export.load import load_records
+from aiperf_spec.export.record import to_json
+from aiperf_spec.models.run import RequestRecord, RunResult
+
+SCHEMA_VERSION = "1.0"
+
+
+def analysis_of(result: RunResult, baseline: Sequence[RequestRecord] | None = None) -> Analysis:
+    """Return the analysis of a run as its configuration asks for it; `baseline` are the records of `--baseline`."""
+    return analyse(result.records, options_of(result.config), baseline=baseline)
+
+
+def options_of(config: ProfileConfig) -> AnalysisOptions:
+    """Return what the configuration says to the analysis."""
+    return AnalysisOptions(
+        draft_cost=config.draft_cost,
+        assume_chain=config.assume_chain,
+        worst=config.worst,
+        baseline_itl_ms=config.baseline_itl,
+    )
+
+
+def load_baseline(folder: Path) -> list[RequestRecord]:
+    """Return a baseline's records; raise `ConfigError` where it speculated, for then it is no baseline."""
+    records = list(load_records(folder).records)
+    if any(record.acceptance is not None for record in records):
+        raise ConfigError(
+            f"--baseline {str(folder)!r} is a run with speculation: its requests report acceptance",
+            "name a run of the same server without speculation; --base is for gates that compare two such runs",
+        )
+    return records
+
+
+def analysis_json(analysis: Analysis) -> bytes:
+    """Return `analysis.json`: the analysis field by field, every figure with its interval or the reason for none."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "interval_level": 0.95,
+        "what_if_is_an_estimate": True,
+        **_plain(analysis),
+    }
+    return to_json(document, indent=True) + b"\n"
+
+
+def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateResult]] | None = None) -> bytes:
+    """Return what `compare --format json` prints: every comparison and, where asked for, the gates of each in order."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "interval_level": 0.95,
+        "correction": f"Holm, over {comparisons.tests} verdicts, half of the weight on pooled length",
+        "comparisons": [_comparison(comparison) for comparison in comparisons.comparisons],
+    }
+    if gates is not None:
+        document["gates"] = [
+            {"candidate": comparison.candidate, "results": _plain(results)}
+            for comparison, results in zip(comparisons.comparisons, gates, strict=True)
+        ]
+    return to_json(document, indent=True) + b"\n"
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    pairing = comparison.pairing
+    return {
+        "base": comparison.base,
+        "candidate": comparison.candidate,
+        "paired": pairing.paired,
+        "pairs": len(pairing.pairs),
+        "base_only": _plain(pairing.base_only),
+        "candidate_only": _plain(pairing.candidate_only),
+        "misleads": _plain(comparison.mismatches),
+        "metrics": {row.tag: _row(row) for row in comparison.rows},
+        "categories": {name: {row.tag: _row(row) for row in rows} for name, rows in comparison.categories.items()},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    found = row.difference
+    return {
+        "unit": row.unit,
+        "better": row.better,
+        "base": found.base,
+        "candidate": found.candidate,
+        "difference": _plain(found.estimate),
+        "relative": row.relative,
+        "paired": found.paired,
+        "p": found.p,
+        "adjusted_p": row.adjusted_p,
+        "verdict": row.verdict,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,88 @@
+"""The grammar of `--extra-inputs`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from aiperf_spec.errors import ConfigError
+
+
+def parse_extra_inputs(texts: list[str]) -> dict[str, Any]:
+    """Turn the values of `--extra-inputs` into one mapping; a later value wins.
+
+    Each is a JSON object, or `key:value` pairs with commas between them. In pairs true, false, null and numbers are
+    read as such, a value that begins with [ or { as JSON, and all else as a string. Dotted keys are not split. Raises
+    `ConfigError` naming the text.
+    """
+    merged: dict[str, Any] = {}
+    for text in texts:
+        stripped = text.strip()
+        pairs = _json_object(stripped) if stripped.startswith("{") else _pairs(stripped)
+        for key, value in pairs.items():
+            # Two halves of stream_options belong together; anything else is replaced.
+            if key == "stream_options" and isinstance(value, dict) and isinstance(merged.get(key), dict):
+                value = {**merged[key], **value}
+            merged[key] = value
+    return merged
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--extra-inputs {text!r}: not a JSON object: {error}") from None
+    return dict(value)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    pairs: dict[str, Any] = {}
+    position = 0
+    while position < len(text):
+        key, colon, _ = text[position:].partition(":")
+        if not colon or not key.strip() or "," in key:
+            raise ConfigError(
+                f"--extra-inputs {text!r}: expected key:value, got {text[position:]!r}",
+                'put commas between pairs only, or give a JSON object: \'{"key": "a,b"}\'',
+            )
+        position += len(key) + 1
+        pairs[key.strip()], position = _value(text, position)
+    if not pairs:
+        raise ConfigError("--extra-inputs: expected key:value or a JSON object, got nothing")
+    return pairs
+
+
+def _value(text: str, start: int) -> tuple[Any, int]:
+    while start < len(text) and text[start] == " ":
+        start += 1
+    if text[start : start + 1] in ("[", "{"):
+        try:
+            value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"--extra-inputs {text!r}: {text[start:]!r} is not JSON: {error}") from None
+        if text[end : end + 1] not in ("", ","):
+            raise ConfigError(f"--extra-inputs {text!r}: expected a comma before {text[end:]!r}")
+        return value, end + 1
+    end = text.find(",", start)
+    end = len(text) if end < 0 else end
+    return _coerce(text[start:end].strip()), end + 1
+
+
+def _coerce(text: str) -> Any:
+    named = {"true": True, "false": False, "null": None, "none": None}
+    if text.lower() in named:
+        return named[text.lower()]
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        # "nan", "inf" and "1_000" are numbers to Python only; JSON has none of them.
+        if (kind is int or math.isfinite(number)) and "_" not in text:
+            return number
+    return text

@@ -1,0 +1,85 @@
+"""Exact statistics of very many gaps, without a sorted copy of them."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import mul
+
+from aiperf_spec.metrics.stats import PERCENTILES, Stats
+
+_NS_PER_MS = 1e6
+_SMALL = 1_000_000
+"""Up to here a sorted list takes less time, and at most 40 MB."""
+_SHIFT = 16
+
+
+def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
+    """Return the statistics, in ms, of gaps in ns held in many arrays; None where there are none.
+
+    The same figures as `describe` over all gaps. A sorted list of ten million gaps would take 360 MB; this counts them
+    by their upper bits first, then by their lower bits within those buckets alone in which a percentile lies.
+    """
+    count = sum(map(len, arrays))
+    if not count:
+        return None
+    total = sum(map(sum, arrays))
+    squares = sum(sum(map(mul, gaps, gaps)) for gaps in arrays)
+    # Integers, so that nothing cancels: n * sum(x^2) - sum(x)^2.
+    variance = (count * squares - total * total) / (count * count)
+    ordered: Mapping[int, int] | Sequence[int]
+    if count <= _SMALL:
+        ordered = sorted(chain.from_iterable(arrays))
+    else:
+        ranks = {rank for q in PERCENTILES for rank in _neighbours(count, q)}
+        ordered = _values_at(arrays, sorted(ranks | {0, count - 1}))
+    return Stats(
+        count=count,
+        avg=total / count / _NS_PER_MS,
+        min=ordered[0] / _NS_PER_MS,
+        max=ordered[count - 1] / _NS_PER_MS,
+        sum=total / _NS_PER_MS,
+        std=math.sqrt(variance) / _NS_PER_MS,
+        percentiles={q: _between(ordered, count, q) / _NS_PER_MS for q in PERCENTILES},
+    )
+
+
+def _neighbours(count: int, q: int) -> tuple[int, int]:
+    low = (count - 1) * q // 100
+    return low, min(low + 1, count - 1)
+
+
+def _between(ordered: Mapping[int, int] | Sequence[int], count: int, q: int) -> float:
+    low, high = _neighbours(count, q)
+    return ordered[low] + (ordered[high] - ordered[low]) * ((count - 1) * q / 100 - low)
+
+
+def _values_at(arrays: Sequence[array[int]], ranks: list[int]) -> dict[int, int]:
+    """Return the value at each of the ascending ranks, as if all gaps were sorted."""
+    coarse: Counter[int] = Counter()
+    for gaps in arrays:
+        coarse.update([gap >> _SHIFT for gap in gaps])
+    wanted: dict[int, list[tuple[int, int]]] = {}
+    below, pending = 0, list(ranks)
+    for bucket in sorted(coarse):
+        above = below + coarse[bucket]
+        while pending and pending[0] < above:
+            rank = pending.pop(0)
+            wanted.setdefault(bucket, []).append((rank, rank - below))
+        below = above
+    fine: dict[int, Counter[int]] = {bucket: Counter() for bucket in wanted}
+    for gaps in arrays:
+        for gap in gaps:
+            if (counter := fine.get(gap >> _SHIFT)) is not None:
+                counter[gap] += 1
+    values: dict[int, int] = {}
+    for bucket, asked in wanted.items():
+        below, asked = 0, list(asked)
+        for value in sorted(fine[bucket]):
+            below += fine[bucket][value]
+            while asked and asked[0][1] < below:
+                values[asked.pop(0)[0]] = value
+    return values

@@ -1,0 +1,114 @@
+"""What a server counted during a run, and how it compares with what its responses reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(slots=True)
+class SeriesFigures:
+    """One time series over the profiled interval.
+
+    `stats` has AIPerf's keys: a counter's `total` (the growth) and `rate` (a second); a gauge's `avg`, `min`, `max`,
+    `std` and percentiles, weighted by time; a histogram's `count`, `sum` and estimates, with `buckets` (upper bound ->
+    cumulative growth). A figure is None where the counter was reset in between.
+    """
+
+    endpoint_url: str
+    labels: dict[str, str]
+    stats: dict[str, float | None]
+    buckets: dict[str, int] | None = None
+    reset: bool = False
+    """Whether the counter fell, so that its growth is unknown."""
+
+
+@dataclass(slots=True)
+class MetricFigures:
+    """One metric of a server: `type` is counter, gauge or histogram."""
+
+    type: str
+    description: str
+    unit: str | None
+    series: list[SeriesFigures] = field(default_factory=list)
+
+    def total(self) -> float | None:
+        """Return a counter's growth over all series; None where one of them was reset."""
+        totals = [series.stats.get("total") for series in self.series]
+        known = [total for total in totals if total is not None]
+        return sum(known) if len(known) == len(totals) else None
+
+
+@dataclass(slots=True)
+class EndpointScrapes:
+    """How one metrics endpoint was read. Times are the wall clock's, in ns; the latency is a fetch's mean, in ms."""
+
+    url: str
+    """As shown and written: without credentials and query."""
+    fetches: int
+    failed_fetches: int
+    first_ns: int
+    last_ns: int
+    latency_ms: float
+    settled: bool
+    """Whether its counters stood still when the first and the last figures were taken."""
+
+
+@dataclass(slots=True)
+class ServerMetrics:
+    """All metrics of a run's servers over the profiled interval, which is in ns of the wall clock."""
+
+    endpoints: list[EndpointScrapes]
+    start_ns: int
+    end_ns: int
+    metrics: dict[str, MetricFigures]
+
+
+class Agreement(StrEnum):
+    """Say how the server's counters and the requests' own figures stand to each other."""
+
+    EXACT = "exact"
+    SERVER_MORE = "server_more"
+    """The server counted more verify steps than the requests reported."""
+    SERVER_FEWER = "server_fewer"
+    MIXED = "mixed"
+    """The steps agree, and other counts do not."""
+    RESET = "reset"
+    """A counter was reset during the run, so there is nothing to compare with."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReconciledCount:
+    """One count from both sides; `server` is None where a counter was reset."""
+
+    name: str
+    metric: str
+    requests: int
+    server: int | None
+
+    @property
+    def difference(self) -> int | None:
+        """Return server - requests."""
+        return None if self.server is None else self.server - self.requests
+
+
+@dataclass(slots=True, frozen=True)
+class Reconciliation:
+    """The sums of the requests' own figures beside the server's counters.
+
+    `reported` requests brought figures (a verified zero steps among them); `silent` says how many of ours brought
+    none, by reason: whatever the server verified for them is on its side alone. `server_requests` is how many requests
+    the server says that it finished in the interval, None where it does not say.
+    """
+
+    counts: tuple[ReconciledCount, ...]
+    agreement: Agreement
+    reported: int
+    silent: dict[str, int]
+    server_requests: int | None
+    settled: bool
+
+    @property
+    def steps(self) -> ReconciledCount:
+        """Return the verify steps of both sides."""
+        return self.counts[0]

@@ -1,0 +1,252 @@
+"""The answers of one run, in compact tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.analysis.drift import Drift
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.positions import PositionCurve
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.report import Analysis, GroupAnalysis
+from aiperf_spec.analysis.requests import Outliers
+from aiperf_spec.analysis.whatif import WhatIf
+from aiperf_spec.models.response import Texts
+from aiperf_spec.render.layout import add_columns, new_table, titled
+from aiperf_spec.render.reasons import LONG, MENDED_BY_CHAIN, figure, interval, signed
+from aiperf_spec.render.text import count, middle, number, plain, plural
+
+_MODELLED_ROWS = 16
+"""Draft lengths shown; files have all."""
+
+
+def analysis_report(
+    analysis: Analysis, *, by_category: bool = False, texts: Mapping[int, Texts] | None = None
+) -> RenderableType:
+    """Return the analysis of a run as tables; `texts` are prompt and answer of outliers by index, at raw level."""
+    parts: list[RenderableType] = []
+    for part in _parts(analysis, texts or {}, by_category=by_category):
+        parts += [part, ""]
+    return Renderables(*parts)
+
+
+def _parts(analysis: Analysis, texts: Mapping[int, Texts], *, by_category: bool) -> Iterator[RenderableType]:
+    if not analysis.run.requests:
+        return
+    yield figures_table(analysis)
+    yield curve_table(analysis.run.curve, "Acceptance by position in the draft")
+    yield what_if_table(analysis.run.what_if)
+    if analysis.categories:
+        yield categories_table(analysis)
+        if analysis.run.what_if.best is not None:
+            yield best_lengths_table(analysis)
+    if by_category:
+        for name, group in analysis.categories.items():
+            if group.requests:
+                yield curve_table(group.curve, f"Acceptance by position, {middle(name, 40)}")
+    yield drift_table(analysis.drift)
+    yield Text(_prompt_length(analysis), style="dim")
+    if analysis.outliers.requests:
+        yield outliers_table(analysis.outliers, texts)
+
+
+def figures_table(analysis: Analysis) -> RenderableType:
+    """Return pooled figures with their intervals, and the speed-up taken apart where there is a baseline."""
+    table = new_table("")
+    add_columns(table, "Figure", right=False)
+    add_columns(table, "value", "95 % interval", "n")
+    speed = analysis.speed_up
+    rows: list[tuple[str, Estimate, float]] = [
+        ("Length, pooled", analysis.run.length, 1),
+        ("Rate, pooled (%)", analysis.run.rate, 1),
+        ("Output that speculation gave (%)", analysis.coverage, 100),
+        ("Time per verify step (ms)", analysis.step_time_ms, 1),
+        ("ITL, pooled (ms)", analysis.itl_ms, 1),
+    ]
+    if speed.measured.value is not None:
+        rows.append(("Speed-up, measured", speed.measured, 1))
+    for label, estimate, factor in rows:
+        table.add_row(label, figure(estimate, 2, factor), interval(estimate, 2, factor), count(estimate.n))
+    lines = [f"Intervals take {analysis.clusters} as what scatters (n), with Student's t."]
+    if speed.length is not None and speed.per_step is not None and speed.kept is not None:
+        lines.append(
+            f"Speed-up = {number(speed.length)} (acceptance length) x {number(speed.per_step)} (baseline ITL / time "
+            f"per step) x {number(speed.kept)} (emitted tokens that were kept), against a baseline ITL of "
+            f"{number(speed.baseline_itl_ms)} ms."
+        )
+    elif speed.reason is not None and speed.baseline_itl_ms is not None:
+        lines.append(f"No speed-up: {LONG[speed.reason]}.")
+    return titled("Analysis", table, lines)
+
+
+def curve_table(curve: PositionCurve, title: str) -> RenderableType:
+    """Return S(i) and c(i) with the steps at risk; a line says why c(i) is missing."""
+    table = new_table("")
+    known = curve.drafting.at_risk_known
+    add_columns(table, "i", "steps\naccepted", "S(i) %\nof all", "95 %\ninterval")
+    if known:
+        add_columns(table, "steps\nat risk", "c(i) %\nof those", "95 %\ninterval")
+    for each in curve.positions[:_MODELLED_ROWS]:
+        row = [str(each.position), count(each.accepted), figure(each.survival, 1, 100), interval(each.survival, 1, 100)]
+        if known:
+            risk = count(each.at_risk or 0)
+            row += [risk, figure(each.conditional, 1, 100), interval(each.conditional, 1, 100)]
+        table.add_row(*row)
+    notes = []
+    if not known and curve.drafting.reason is not None:
+        notes.append(f"c(i), of those that got as far, is not given: {LONG[curve.drafting.reason]}.")
+    if curve.drafting.assumed:
+        notes.append("Every step is taken to have proposed the same chain (--assume-chain).")
+    if len(curve.positions) > _MODELLED_ROWS:
+        notes.append(f"{_MODELLED_ROWS} of {len(curve.positions)} positions shown; analysis.json has all.")
+    return titled(title, table, notes)
+
+
+def what_if_table(modelled: WhatIf) -> RenderableType:
+    """Return what shorter drafts would have given, marked as the estimate it is, or why it is not given."""
+    title = "What a shorter draft would have given (estimate)"
+    if modelled.reason is not None:
+        remedy = "; --assume-chain takes it for a chain" if modelled.reason in MENDED_BY_CHAIN else ""
+        return Text.assemble((f"{title}\n", "bold"), f"Not given: {LONG[modelled.reason]}{remedy}.")
+    table = new_table("")
+    add_columns(table, "k'", "length", "95 % interval")
+    full, cost = modelled.drafting.full, modelled.draft_cost
+    if not full:
+        add_columns(table, "as drafted")
+    if cost is not None:
+        add_columns(table, "speed-up", "95 % interval")
+    for each in modelled.lengths[:_MODELLED_ROWS]:
+        row = [str(each.k), figure(each.length), interval(each.length)]
+        if not full:
+            row.append(figure(each.as_drafted))
+        if each.speedup is not None:
+            row += [figure(each.speedup), interval(each.speedup)]
+        table.add_row(*row)
+    return titled(title, table, _modelling_notes(modelled))
+
+
+def _modelling_notes(modelled: WhatIf) -> list[str]:
+    notes = ["Modelled from this run for a chain drafter, not measured."]
+    if not modelled.drafting.full:
+        notes.append("Length supposes that every step proposes k'; as drafted, that short drafts stay short.")
+    if modelled.draft_cost is None:
+        notes.append("--draft-cost C (draft time per token / target time per step) adds the speed-up and the best k'.")
+    elif modelled.best is not None:
+        notes.append(f"Best k' at a draft cost of {modelled.draft_cost:g}: {_best(modelled)}.")
+    if len(modelled.lengths) > _MODELLED_ROWS:
+        notes.append(f"{_MODELLED_ROWS} of {len(modelled.lengths)} lengths shown; analysis.json has all.")
+    return notes
+
+
+def _best(modelled: WhatIf) -> str:
+    best = str(modelled.best) if modelled.best else "0, that is, no speculation"
+    if not modelled.ties:
+        return best
+    return f"{best} (not shown to differ from {', '.join(str(k) for k in modelled.ties)})"
+
+
+def categories_table(analysis: Analysis) -> RenderableType:
+    """Return the pooled length and rate of each category with their intervals."""
+    table = new_table("")
+    add_columns(table, "Category", right=False)
+    add_columns(table, "n", "length\npooled", "95 %\ninterval", "rate %\npooled", "95 %\ninterval")
+    for name, group in analysis.categories.items():
+        figures = [figure(group.length), interval(group.length), figure(group.rate), interval(group.rate)]
+        table.add_row(Text(middle(name, 20)), count(group.requests), *figures)
+    return titled("Length and rate per category", table)
+
+
+def best_lengths_table(analysis: Analysis) -> RenderableType:
+    """Return the best k' of each category at the given draft cost, an estimate."""
+    table = new_table("")
+    add_columns(table, "Category", right=False)
+    add_columns(table, "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
+    for name, group in analysis.categories.items():
+        table.add_row(Text(middle(name, 20)), count(group.requests), *_best_cells(group))
+    return titled(f"Best k' per category at a draft cost of {analysis.run.what_if.draft_cost:g} (estimate)", table)
+
+
+def _best_cells(group: GroupAnalysis) -> tuple[str, str, str, str]:
+    modelled = group.what_if
+    if modelled.best is None:
+        return "–", "–", "–", "–"
+    if modelled.best == 0:
+        return "0", number(1.0), "–", _ties(group)
+    speed = modelled.lengths[modelled.best - 1].speedup or Estimate(None)
+    return str(modelled.best), figure(speed), interval(speed), _ties(group)
+
+
+def _ties(group: GroupAnalysis) -> str:
+    ties = group.what_if.ties
+    if group.length.reason is Missing.TOO_FEW:
+        return "n too small"
+    if len(ties) > 2 and ties == tuple(range(ties[0], ties[-1] + 1)):
+        return f"{ties[0]} to {ties[-1]}"
+    return ", ".join(str(k) for k in ties[:4]) + (", ..." if len(ties) > 4 else "") if ties else "–"
+
+
+def drift_table(drift: Drift) -> RenderableType:
+    """Return acceptance length by tenth of the responses, and what steps of one response have to do with each other."""
+    if drift.reason is not None:
+        return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {LONG[drift.reason]}.")
+    notes = []
+    if drift.change is not None and drift.change.value is not None:
+        change = drift.change
+        notes.append(f"Second half of the steps less the first: {signed(change.value)} ({interval(change)}).")
+    if drift.autocorrelation is not None and drift.autocorrelation.value is not None:
+        lag = drift.autocorrelation
+        notes.append(f"Autocorrelation of steps' accepted counts at lag 1: {number(lag.value)} ({interval(lag)}).")
+    if drift.longest_rejection:
+        steps = plural(drift.longest_rejection, "step")
+        notes.append(f"Longest run of rejections: {steps} in a row (request {drift.longest_in}).")
+    if len(drift.buckets) > 1:
+        parts = (f"{count(bucket.start)}+: {figure(bucket.length)}" for bucket in drift.buckets)
+        notes.append(f"By tokens put out before: {', '.join(parts)}.")
+    if not drift.tenths:
+        return Renderables(Text("Drift within responses", style="bold"), Text(" ".join(notes), style="dim"))
+    table = new_table("")
+    add_columns(table, *(str(part) for part in range(1, len(drift.tenths) + 1)))
+    table.add_row(*(figure(tenth) for tenth in drift.tenths))
+    return titled(f"Length by tenth of the response ({plural(drift.responses, 'response')})", table, notes)
+
+
+def _prompt_length(analysis: Analysis) -> str:
+    found = analysis.prompt_length
+    correlation = found.correlation
+    if correlation.value is None:
+        return "Acceptance against prompt length: not enough requests with prompt lengths that differ."
+    quarters = ", ".join(
+        f"{count(quarter.shortest)} to {count(quarter.longest)}: {figure(quarter.length)}" for quarter in found.quarters
+    )
+    return (
+        f"Acceptance against prompt length: rank correlation {number(correlation.value)} ({interval(correlation)}, "
+        f"n {count(correlation.n)}). Length by prompt tokens: {quarters}."
+    )
+
+
+def outliers_table(outliers: Outliers, texts: Mapping[int, Texts]) -> RenderableType:
+    """Return the requests with the smallest acceptance length, and their texts where those were kept."""
+    table = new_table("Worst requests by acceptance length")
+    add_columns(table, "#")
+    add_columns(table, "prompt", "category", right=False)
+    add_columns(table, "length", "steps", "prompt\ntokens")
+    for each in outliers.requests:
+        turn = f" turn {each.turn_index}" if each.turn_index else ""
+        tokens = "–" if each.input_tokens is None else count(each.input_tokens)
+        name = Text(middle(each.prompt_id, 32) + turn)
+        category = Text(middle(each.category or "–", 12))
+        table.add_row(str(each.index), name, category, number(each.length), count(each.steps), tokens)
+    lines = [f"Of {plural(outliers.considered, 'request')} with at least 10 verify steps."]
+    if outliers.left_out:
+        lines.append(f"{plural(outliers.left_out, 'request')} with fewer left out.")
+    parts: list[RenderableType] = [table, Text(" ".join(lines), style="dim")]
+    for each in outliers.requests:
+        if each.index in texts:
+            said = texts[each.index]
+            parts.append(Text(f"{each.index} asked: {plain(said.prompt, 160)}"))
+            parts.append(Text(f"{' ' * len(str(each.index))} got:   {plain(said.answer, 160)}"))
+    return Renderables(*parts)

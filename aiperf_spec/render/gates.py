@@ -1,0 +1,66 @@
+"""The outcome of gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.analysis.gates import GateResult
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.reasons import LONG, figure, interval, signed
+from aiperf_spec.render.text import number, plain
+
+_DECIMALS = 4
+
+
+def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: str = "Gates") -> RenderableType:
+    """Return each gate with the value that it was held against, and lines that say what could not be judged."""
+    table = new_table(title)
+    table.add_column("gate")
+    add_columns(table, "of", right=False)
+    add_columns(table, "value", "95 % interval", "bound")
+    add_columns(table, "", right=False)
+    notes = []
+    for result in results:
+        outcome = Text("met", style="green") if result.passed else Text("not met", style="bold red")
+        value, span = figure(result.figure, _DECIMALS), interval(result.figure, _DECIMALS)
+        bound = number(result.threshold, _DECIMALS)
+        if result.gate.name.is_fact:
+            value = "not known" if result.fact is None else str(result.fact).lower()
+            span, bound = "–", str(result.gate.bound).lower()
+        elif result.figure.value is None:
+            value = "no value"
+        table.add_row(Text(plain(result.gate.expression, 120)), _of(result), value, span, bound, outcome)
+        if result.apart is not None:
+            less = f"{signed(result.apart.value, _DECIMALS)} ({interval(result.apart, _DECIMALS)})"
+            notes.append(f"{plain(result.gate.expression, 120)}: value less bound {less}.")
+        if result.reason is not None:
+            notes.append(f"{plain(result.gate.expression, 120)}: {_why(result)}.")
+    if strict:
+        notes.append("--strict: the end of the interval nearer to failing has to pass too.")
+    return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
+
+
+def _of(result: GateResult) -> str:
+    name = result.gate.name
+    if name.statistic is not None:
+        return "mean" if name.statistic == "avg" else name.statistic
+    if name.tag.startswith(("spec_decode_token_weighted", "spec_decode_overall")):
+        return "pooled"
+    return "run" if name.category is None else "category"
+
+
+def _why(result: GateResult) -> str:
+    if result.gate.name.is_fact:
+        return "nobody knows, for the server's counters were not read"
+    if result.figure.value is None:
+        missing = result.figure.reason or result.reason or Missing.NO_RECORDS
+        where = "" if result.gate.name.category is None else f" of category {plain(result.gate.name.category, 40)}"
+        return f"there is no value{where}: {LONG[missing]}"
+    if result.reason is Missing.NOT_IN_BOTH:
+        return "the base run has no value"
+    return f"no interval to be strict about: {LONG[result.reason or Missing.NO_INTERVAL]}"

@@ -1,0 +1,130 @@
+"""The acceptance matrix on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Origin, RunFigures
+from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.text import count, middle, number, plain, plural
+
+_TITLES = {
+    MatrixMetric.ACCEPT_LENGTH: "Acceptance length",
+    MatrixMetric.ACCEPT_RATE: "Draft acceptance rate (%)",
+    MatrixMetric.THROUGHPUT: "Output token throughput (tokens/s)",
+}
+_NAME = 32
+_LISTED = 6
+"""Runs that a note names."""
+
+WEIGHTING = {
+    Origin.RECORDS: "pooled over the requests' own records, every verify step weighing the same",
+    Origin.SUMMARY: "the run's own pooled figure, one column a run",
+    Origin.SERVER_METRICS: "the server's counters over the profiled interval, whoever's traffic that was",
+}
+_GAUGE = (
+    "~ marks the average over time of a server's gauge: not token-weighted, not to be compared with the other figures"
+)
+
+
+def matrix_report(matrix: Matrix, *, intervals: bool, width: int | None) -> RenderableType:
+    """Return the matrix with its notes, in as many tables side by side as `width` asks for; None puts all in one."""
+    parts: list[RenderableType] = []
+    for table in _tables(matrix, intervals=intervals, width=width):
+        parts += [table, ""]
+    parts.append(Text("\n".join(notes(matrix, intervals=intervals)), style="dim"))
+    return Renderables(*parts)
+
+
+def _tables(matrix: Matrix, *, intervals: bool, width: int | None) -> Iterator[Table]:
+    columns = [*matrix.columns, "Overall", "Pooled"]
+    names = _names(matrix)
+    left = max(len(line) for lines in names for line in lines) + 1
+    while columns:
+        room, taken = (width or 1_000_000) - left, 0
+        for name in columns:
+            room -= max(len(name), 6 if not intervals else 11) + 1
+            if room < 0 and taken:
+                break
+            taken += 1
+        block, columns = columns[:taken], columns[taken:]
+        yield _table(matrix, names, block, intervals=intervals)
+
+
+def _names(matrix: Matrix) -> list[list[str]]:
+    several = len({row.model for row in matrix.rows}) < len(matrix.rows)
+    names = []
+    for row in matrix.rows:
+        runs = row.runs[0] if len(row.runs) == 1 else plural(len(row.runs), "run")
+        lines = [middle(row.model, _NAME)]
+        names.append([*lines, f"  {middle(runs, _NAME - 2)}"] if several or len(row.runs) > 1 else lines)
+    return names
+
+
+def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, intervals: bool) -> Table:
+    table = new_table(_TITLES[matrix.metric])
+    add_columns(table, "Model", right=False)
+    for name in columns:
+        table.add_column(Text(plain(name, 40)), justify="right", no_wrap=True)
+    for row, lines in zip(matrix.rows, names, strict=True):
+        cells: list[list[str]] = []
+        for name in columns:
+            if name == "Overall":
+                cells.append([number(row.overall)])
+            else:
+                cell = row.pooled if name == "Pooled" else row.cells.get(name)
+                cells.append(_lines(cell, intervals=intervals))
+        height = max(len(lines), *(len(cell) for cell in cells))
+        for i in range(height):
+            texts = [lines[i] if i < len(lines) else "", *(cell[i] if i < len(cell) else "" for cell in cells)]
+            table.add_row(*(Text(text) for text in texts), style="" if i == 0 else "dim", end_section=i == height - 1)
+    return table
+
+
+def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
+    if cell is None or cell.value is None:
+        return ["–"]
+    lines = [f"{'~' if cell.gauge else ''}{number(cell.value)}"]
+    if intervals:
+        known = cell.low is not None and cell.high is not None
+        lines.append(f"{number(cell.low)}–{number(cell.high)}" if known else "")
+    if cell.requests is not None:
+        lines.append(f"n={count(cell.requests)}")
+    return lines
+
+
+def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
+    """Return what is to be said under the table: the source and weighting of each run, and what was left out."""
+    lines = []
+    if matrix.metric is not MatrixMetric.THROUGHPUT:
+        for origin in Origin:
+            runs = [run for run in matrix.runs if run.origin is origin and not run.gauge]
+            if runs:
+                lines.append(f"{origin}: {_list(runs)}: {WEIGHTING[origin]}.")
+        if gauges := [run for run in matrix.runs if run.gauge]:
+            lines.append(f"{Origin.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
+    else:
+        for origin in Origin:
+            if runs := [run for run in matrix.runs if run.origin is origin]:
+                lines.append(f"{origin}: {_list(runs)}: one rate a run.")
+    if empty := [run for run in matrix.runs if run.origin is None]:
+        lines.append(f"no source: {_list(empty)}.")
+    lines.append("n: requests behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together.")
+    if intervals:
+        lines.append("Ranges are 95 %, clustered by request; none is given below 5 requests or without their records.")
+    lines += [
+        f"{plain(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."
+        for run in matrix.runs
+        if run.unreadable
+    ]
+    return lines
+
+
+def _list(runs: Sequence[RunFigures]) -> str:
+    shown = ", ".join(plain(" ".join(run.names), 60) for run in runs[:_LISTED])
+    return shown if len(runs) <= _LISTED else f"{shown} and {plural(len(runs) - _LISTED, 'other')}"

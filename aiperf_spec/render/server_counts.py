@@ -1,0 +1,76 @@
+"""The server's own counters beside what its responses reported."""
+
+from __future__ import annotations
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.models.server_metrics import Agreement, Reconciliation
+from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.text import count, plain, plural
+
+
+def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
+    """Return both sides of each count, the difference, and what it means."""
+    table = new_table("What the server counted")
+    add_columns(table, "", right=False)
+    add_columns(table, "requests", "server", "difference")
+    for row in reconciliation.counts:
+        difference = "–" if row.difference is None else f"{row.difference:+,}" if row.difference else "0"
+        table.add_row(row.name, count(row.requests), "reset" if row.server is None else count(row.server), difference)
+    exact = reconciliation.agreement is Agreement.EXACT
+    return Renderables(table, Text(verdict(reconciliation), style="green" if exact else "yellow"))
+
+
+def verdict(reconciliation: Reconciliation) -> str:
+    """Return in words how the two sides stand to each other, and what may account for a difference."""
+    steps = reconciliation.steps.difference or 0
+    own = sum(reconciliation.silent.values())
+    if reconciliation.agreement is Agreement.RESET:
+        return "A counter of the server was reset during the run (a restart?), so there is nothing to compare with."
+    if reconciliation.agreement is Agreement.EXACT:
+        text = f"They agree exactly, over {plural(reconciliation.reported, 'request')} that reported"
+        return f"{text}; {_silent(reconciliation)} cost no verify step." if own else f"{text}."
+    if reconciliation.agreement is Agreement.SERVER_FEWER:
+        text = "The server counted less than its responses reported: not every engine behind --url was read"
+        text += " (--server-metrics-url), or it counts late."
+    elif reconciliation.agreement is Agreement.MIXED:
+        text = "The verify steps agree, and other counts do not."
+    else:
+        text = f"The server ran {plural(steps, 'verify step')} more than our requests reported: "
+        text += _accounts(reconciliation, own)
+    if not reconciliation.settled:
+        text += " Its counters had not come to rest when they were read."
+    return text
+
+
+def _accounts(reconciliation: Reconciliation, own: int) -> str:
+    finished = reconciliation.server_requests
+    beyond = 0 if finished is None else max(finished - reconciliation.reported, 0)
+    # Of those that it finished, as many may be ours as did not report (one that timed out here, say).
+    others = max(beyond - own, 0)
+    if own == 0:
+        known = f" ({plural(others, 'request')} that {'is' if others == 1 else 'are'} not ours)" if others else ""
+        return f"all of ours reported, so these are other traffic{known}."
+    if others:
+        return f"{_silent(reconciliation)} did not report, and at least {plural(others, 'request')} were not ours."
+    text = f"{_silent(reconciliation)} did not report, and any other traffic is in it too"
+    return f"{text}; it finished {plural(beyond, 'request')} beyond those that reported." if beyond else f"{text}."
+
+
+def _silent(reconciliation: Reconciliation) -> str:
+    total = sum(reconciliation.silent.values())
+    parts = (
+        f"{count(requests)} {plain(_REASONS.get(reason, reason))}" for reason, requests in reconciliation.silent.items()
+    )
+    return f"{plural(total, 'request')} of ours ({', '.join(parts)})"
+
+
+_REASONS = {
+    "absent": "without acceptance in the response",
+    "multi_sequence": "with several sequences",
+    "malformed": "with a payload that contradicts itself",
+    "ambiguous": "with a payload that several adapters claim",
+    "unrecognized": "with a payload that no adapter knows",
+}

@@ -1,0 +1,93 @@
+"""Read the Prometheus text format, with prometheus-client's parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
+
+Labels = tuple[tuple[str, str], ...]
+"""Names and values of a series, by name."""
+
+
+class NotPrometheusError(ValueError):
+    """Say that a text is not in Prometheus' format."""
+
+
+@dataclass(slots=True)
+class Buckets:
+    """One series of a histogram: cumulative counts by upper bound, the number of values and their sum."""
+
+    bounds: dict[str, float] = field(default_factory=dict)
+    count: float = 0.0
+    sum: float = 0.0
+
+
+@dataclass(slots=True)
+class Family:
+    """One metric: `name` without `_total`, and its values by labels. Only a histogram has `histograms`."""
+
+    name: str
+    type: str
+    description: str
+    values: dict[Labels, float] = field(default_factory=dict)
+    histograms: dict[Labels, Buckets] = field(default_factory=dict)
+
+
+def parse(text: str) -> dict[str, Family]:
+    """Return the counters, gauges and histograms of a text by name; raise `NotPrometheusError` where it is none.
+
+    A counter is found under one name with `_total` and without. The times of creation (`_created`), summaries and
+    series without a type are left out.
+    """
+    from prometheus_client.parser import text_string_to_metric_families
+
+    families: dict[str, Family] = {}
+    try:
+        for metric in text_string_to_metric_families(text):
+            if metric.type not in ("counter", "gauge", "histogram") or metric.name.endswith("_created"):
+                continue
+            family = families.setdefault(metric.name, Family(metric.name, metric.type, metric.documentation))
+            _take(family, metric.samples)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise NotPrometheusError(str(error)) from None
+    if not families:
+        raise NotPrometheusError("no metric in it")
+    return families
+
+
+def _take(family: Family, samples: Iterable[Sample]) -> None:
+    for name, labels, value, *_ in samples:
+        if name.endswith("_created"):
+            continue
+        if family.type != "histogram":
+            family.values[_key(labels)] = value
+            continue
+        rest = {key: label for key, label in labels.items() if key != "le"}
+        buckets = family.histograms.setdefault(_key(rest), Buckets())
+        if name.endswith("_bucket"):
+            buckets.bounds[labels.get("le", "+Inf")] = value
+        elif name.endswith("_count"):
+            buckets.count = value
+        elif name.endswith("_sum"):
+            buckets.sum = value
+
+
+def _key(labels: dict[str, str]) -> Labels:
+    return tuple(sorted(labels.items()))
+
+
+def series_of(prefix: str) -> tuple[str, Labels] | None:
+    """Return the sample's name and labels of a line without its value; None for what is no series."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        for metric in text_string_to_metric_families(f"{prefix} 0\n"):
+            for name, labels, *_ in metric.samples:
+                return name, _key(labels)
+    except (ValueError, KeyError, IndexError, TypeError):
+        pass
+    return None

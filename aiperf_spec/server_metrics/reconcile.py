@@ -1,0 +1,117 @@
+"""Hold the requests' own figures against the server's counters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
+from aiperf_spec.models.server_metrics import (
+    Agreement,
+    MetricFigures,
+    ReconciledCount,
+    Reconciliation,
+    ServerMetrics,
+)
+
+DRAFTS = "vllm:spec_decode_num_drafts"
+DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
+ACCEPTED_TOKENS = "vllm:spec_decode_num_accepted_tokens"
+ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
+VERIFY_CALLS = "sglang:spec_verify_calls"
+_FINISHED = ("vllm:request_success", "sglang:num_requests")
+
+
+def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Reconciliation | None:
+    """Return both sides of each count; None where the server has no counter of verify steps.
+
+    The interval begins after the warm-up and before the first profiled request, so only profiled requests are in it.
+    Every one of them that brought figures is added up, a failed one too, and so are the counters of all series and
+    endpoints.
+    """
+    found = metrics.metrics
+    steps_metric = DRAFTS if DRAFTS in found else VERIFY_CALLS
+    if steps_metric not in found:
+        return None
+    profiled = [record for record in records if record.phase is Phase.PROFILING]
+    steps = proposed = accepted = 0
+    histogram: Counter[int] = Counter()
+    silent: Counter[str] = Counter()
+    for record in profiled:
+        acceptance = record.acceptance
+        if acceptance is not None:
+            steps += acceptance.num_spec_steps
+            proposed += acceptance.num_draft_tokens
+            accepted += acceptance.num_accepted_draft_tokens
+            histogram.update(acceptance.acceptance_histogram)
+        elif (reason := _silence(record)) is not None:
+            silent[reason] += 1
+    counts = [_count("verify steps", steps_metric, steps, found)]
+    if DRAFT_TOKENS in found:
+        counts.append(_count("proposed drafts", DRAFT_TOKENS, proposed, found))
+    if ACCEPTED_TOKENS in found:
+        counts.append(_count("accepted drafts", ACCEPTED_TOKENS, accepted, found))
+    counts += _positions(histogram, found)
+    return Reconciliation(
+        counts=tuple(counts),
+        agreement=_agreement(counts),
+        reported=len(profiled) - silent.total(),
+        silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
+        server_requests=_finished(found),
+        settled=all(endpoint.settled for endpoint in metrics.endpoints),
+    )
+
+
+def _silence(record: RequestRecord) -> str | None:
+    # A request that verified no step is reported on: it adds nothing to either side.
+    if record.error is not None:
+        return "cancelled" if record.error.kind is ErrorKind.CANCELLED else "failed"
+    return None if record.drop_reason in (None, DropReason.ZERO_STEP) else str(record.drop_reason)
+
+
+def _count(name: str, metric: str, requests: int, found: Mapping[str, MetricFigures]) -> ReconciledCount:
+    total = found[metric].total()
+    return ReconciledCount(name, metric, requests, None if total is None else round(total))
+
+
+def _positions(histogram: Counter[int], found: Mapping[str, MetricFigures]) -> list[ReconciledCount]:
+    # Position i, from 0, counts the steps that accepted more than i drafts.
+    metric = found.get(ACCEPTED_PER_POSITION)
+    if metric is None:
+        return []
+    server: dict[int, float | None] = {}
+    for series in metric.series:
+        position, total = series.labels.get("position", ""), series.stats.get("total")
+        if position.isdecimal():
+            before = server.get(int(position), 0.0)
+            server[int(position)] = None if before is None or total is None else before + total
+    ours = {
+        i: sum(steps for bucket, steps in histogram.items() if bucket > i) for i in range(max(histogram, default=0))
+    }
+    counts = []
+    for i in sorted(server.keys() | ours.keys()):
+        grown = server.get(i, 0.0)
+        name = f"accepted at position {i + 1}"
+        counts.append(
+            ReconciledCount(name, ACCEPTED_PER_POSITION, ours.get(i, 0), None if grown is None else round(grown))
+        )
+    return counts
+
+
+def _agreement(counts: list[ReconciledCount]) -> Agreement:
+    if any(count.server is None for count in counts):
+        return Agreement.RESET
+    differences = [count.difference or 0 for count in counts]
+    if not any(differences):
+        return Agreement.EXACT
+    if min(differences) < 0:
+        return Agreement.SERVER_FEWER
+    return Agreement.SERVER_MORE if differences[0] else Agreement.MIXED
+
+
+def _finished(found: Mapping[str, MetricFigures]) -> int | None:
+    for name in _FINISHED:
+        if name in found and (total := found[name].total()) is not None:
+            return round(total)
+    return None

@@ -1,0 +1,233 @@
+"""Put together the prompts of a run: files or the built-in ones, chosen, and in the order in which they are sent."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+
+from aiperf_spec.choices import DatasetSelector, SamplingStrategy
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import InputFileError
+from aiperf_spec.models.run import DatasetInfo
+from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
+from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile, Reading
+from aiperf_spec.workload.prompts import Prompt, order
+
+_LOOKED_AT = 10
+"""Rows of a streamed file that tell whether it has categories."""
+_LISTED = 50
+"""Categories of a streamed file that an error lists."""
+
+
+class Workload:
+    """The prompts of a run. Each walk through them starts at the first one, and gives the same order.
+
+    `prompts` is None where a file is too large to be held: it is read again on every pass, in the order in which it
+    stands.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[PromptFile],
+        *,
+        selector: DatasetSelector | None = None,
+        categories: Sequence[str] = (),
+        num_prompts: int | None = None,
+        strategy: SamplingStrategy = SamplingStrategy.SEQUENTIAL,
+        seed: int = 0,
+    ) -> None:
+        self._files = files
+        self._selector = selector
+        self._categories = _wanted(categories, selector)
+        self._num_prompts = num_prompts
+        self._strategy = strategy
+        self._seed = seed
+        self._repeated_ids = 0
+        self._skipped = 0
+        self.prompts = self._held()
+        # Of a streamed file the first rows tell, found before the run: a file that is gone at its end loses nothing.
+        head = chain.from_iterable(islice(file.read(), _LOOKED_AT) for file in files)
+        shown = head if self.prompts is None else iter(self.prompts)
+        self._has_categories = any(prompt.category is not None for prompt in shown)
+        if self.prompts is None and strategy is not SamplingStrategy.SEQUENTIAL:
+            large = next(file for file in files if file.prompts is None)
+            raise InputFileError(
+                f"--dataset-sampling-strategy {strategy} needs every prompt at hand, and {str(large.path)!r} is too "
+                f"large to be held ({LIMIT_BYTES >> 20} MiB)",
+                "shuffle the file itself (shuf IN > OUT) and send it sequentially, or take a part of it",
+            )
+
+    def _held(self) -> tuple[Prompt, ...] | None:
+        if any(file.prompts is None for file in self._files):
+            return None
+        prompts = list(_builtin()) if not self._files else [p for file in self._files for p in file.prompts or ()]
+        prompts, self._repeated_ids = _with_own_ids(prompts)
+        if self._categories:
+            present = Counter(prompt.category for prompt in prompts)
+            prompts = [prompt for prompt in prompts if self._is_wanted(prompt)]
+            if not prompts:
+                raise self._no_such_category(present)
+        if self._num_prompts is not None:
+            prompts = self._some(prompts, self._num_prompts)
+        return tuple(prompts)
+
+    def _some(self, prompts: list[Prompt], number: int) -> list[Prompt]:
+        if number > len(prompts):
+            raise InputFileError(
+                f"--num-prompts {number}: there are {len(prompts)}",
+                "--request-count sends prompts more than once",
+            )
+        if self._strategy is SamplingStrategy.SEQUENTIAL:
+            return prompts[:number]
+        return random.Random(self._seed).sample(prompts, number)
+
+    def _is_wanted(self, prompt: Prompt) -> bool:
+        return not self._categories or _plain(prompt.category) in self._categories
+
+    def _no_such_category(self, present: Counter[str | None]) -> InputFileError:
+        listed = ", ".join(f"{name} ({present[name]})" for name in sorted(present, key=str) if name is not None)
+        return InputFileError(
+            f"no prompt is of category {' or '.join(sorted(self._categories))}",
+            f"there are {listed}" if listed else "the prompts have no categories",
+        )
+
+    def ordered(self) -> Iterator[Prompt]:
+        """Yield prompts without end."""
+        if self.prompts is not None:
+            yield from order(self.prompts, self._strategy, self._seed)
+        while True:
+            yield from self._stream()
+
+    def once(self) -> Iterator[Prompt]:
+        """Yield as many prompts as there are."""
+        return self._stream() if self.prompts is None else islice(self.ordered(), len(self.prompts))
+
+    def _stream(self) -> Iterator[Prompt]:
+        sent = 0
+        present: Counter[str | None] = Counter()
+        for prompt in (prompt for file in self._files for prompt in file.read()):
+            if not self._is_wanted(prompt):
+                # Told only where none is found; a file with an own category a row must not fill the memory.
+                if len(present) < _LISTED:
+                    present[prompt.category] += 1
+                continue
+            sent += 1
+            yield prompt
+            if sent == self._num_prompts:
+                return
+        if not sent:
+            raise self._no_such_category(present)
+
+    def requests_once(self, batch_size: int) -> int | None:
+        """Return how many requests one pass takes, turns counted; None where only reading the file would tell."""
+        if self.prompts is None:
+            return None
+        if batch_size > 1:
+            return -(-len(self.prompts) // batch_size)
+        return sum(1 + len(prompt.later) for prompt in self.once())
+
+    @property
+    def info(self) -> DatasetInfo:
+        """What there is to say of the prompts by now: skipped lines of a streamed file are found on the way."""
+        known = self.prompts
+        names = [file.name for file in self._files]
+        types = list(dict.fromkeys(str(file.type) for file in self._files))
+        return DatasetInfo(
+            name=" + ".join(names) or "built-in",
+            path=str(self._files[0].path) if self._files else None,
+            entries=None if known is None else len(known),
+            has_categories=self._has_categories,
+            type=" + ".join(types) or None,
+            selector=None if self._selector is None else self._selector.name,
+            turns=None if known is None else sum(1 + len(prompt.later) for prompt in known),
+            skipped_lines=sum(file.skipped for file in self._files),
+            repeated_ids=self._repeated_ids,
+        )
+
+
+class UntilFailure:
+    """Yield prompts, and end where a streamed file cannot be read on: what was measured until then is kept."""
+
+    def __init__(self, prompts: Iterator[Prompt]) -> None:
+        self._prompts = prompts
+        self.failure: InputFileError | None = None
+
+    def __iter__(self) -> Iterator[Prompt]:
+        return self
+
+    def __next__(self) -> Prompt:
+        try:
+            return next(self._prompts)
+        except InputFileError as error:
+            self.failure = error
+            raise StopIteration from None
+
+
+def _wanted(categories: Sequence[str], selector: DatasetSelector | None) -> frozenset[str]:
+    named = [*categories, *([selector.category] if selector is not None and selector.category else [])]
+    return frozenset(_plain(name) for name in named)
+
+
+def _plain(category: str | None) -> str:
+    return (category or "").strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def _with_own_ids(prompts: list[Prompt]) -> tuple[list[Prompt], int]:
+    # Runs are compared prompt by prompt: two that share an id would be taken for one.
+    seen: Counter[str] = Counter()
+    own: list[Prompt] = []
+    repeated = 0
+    for prompt in prompts:
+        seen[prompt.id] += 1
+        if (times := seen[prompt.id]) > 1:
+            repeated += 1
+            prompt = replace(prompt, id=f"{prompt.id}#{times}")
+        own.append(prompt)
+    return own, repeated
+
+
+def _builtin() -> Iterator[Prompt]:
+    for index, (category, text) in enumerate(BUILTIN_PROMPTS):
+        yield Prompt(id=f"builtin-{index}", text=text, category=category)
+
+
+def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> Workload:
+    """Return the prompts that a configuration names; raises `InputFileError` naming file and line.
+
+    A file of up to `limit_bytes` is checked whole, of a larger one the first rows.
+    """
+    reading = Reading(
+        selector=config.dataset_selector,
+        endpoint=config.endpoint_type,
+        skip_bad_lines=config.skip_bad_lines,
+        batch_size=config.batch_size_text,
+        answers=answers if isinstance(answers := config.extra_inputs.get("n"), int | float) else 1,
+        limit_bytes=limit_bytes,
+    )
+    return Workload(
+        open_files(config.input_files, reading),
+        selector=config.dataset_selector,
+        categories=config.category,
+        num_prompts=config.num_prompts,
+        strategy=config.sampling,
+        seed=config.random_seed,
+    )
+
+
+def open_files(paths: Sequence[Path], reading: Reading) -> list[PromptFile]:
+    """Open each of the files; in several, rows without an id are named after their file too."""
+    if list(paths).count(STDIN) > 1:
+        raise InputFileError("--input-file -: standard input can be read only once")
+    several = len(paths) > 1
+    return [PromptFile(path, reading, id_prefix=f"{path.stem}:" if several else "") for path in paths]
+
+
+def load_prompts(path: Path | None) -> tuple[tuple[Prompt, ...], DatasetInfo]:
+    """Return the prompts of one file of up to 64 MiB, or the built-in ones for None."""
+    workload = Workload(open_files(() if path is None else (path,), Reading()))
+    assert workload.prompts is not None
+    return workload.prompts, workload.info

@@ -1,0 +1,199 @@
+"""Analysis, comparison and gates through the commands, against simulators."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from aiperf_spec.cli.app import app
+from aiperf_spec.export.texts import load_texts
+from tests.support import Simulate
+
+SGLANG = ("--extra-inputs", "return_spec_tokens_details:true")
+
+
+def invoke(*arguments: str, columns: int = 80) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(columns)})
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def profile(url: str, out: Path, *more: str) -> Result:
+    return invoke(
+        *("--url", url, "--request-count", "33", "--concurrency", "4", "--max-tokens", "48", "--temperature", "0"),
+        *("--extra-inputs", "ignore_eos:true", "--artifact-dir", str(out), "--rows", "0", "--no-server-metrics", *more),
+    )
+
+
+def analysis(folder: Path) -> Any:
+    return json.loads((folder / "analysis.json").read_text())
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang"])
+def test_a_run_is_analysed_on_screen_and_in_a_file(engine: str, simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    more = ("--draft-cost", "0.1", "--baseline-itl", "4", *(SGLANG if engine == "sglang" else ()))
+    result = profile(simulate(engine).url, out, *more)
+    assert result.exit_code == 0, result.output
+    found = analysis(out)
+    summary = json.loads((out / "profile_export_aiperf.json").read_text())
+    pooled = summary["spec_decode_token_weighted_acceptance_length"]["avg"]
+    assert found["run"]["length"]["value"] == pytest.approx(pooled)
+    assert found["run"]["length"]["low"] < pooled < found["run"]["length"]["high"]
+    assert found["clusters"] == "requests"
+    assert len(found["categories"]) == 11
+    assert "Speed-up, measured" in result.stdout
+    assert "Acceptance by position in the draft" in result.stdout
+    assert "(estimate)" in result.stdout
+    modelled = found["run"]["what_if"]
+    if engine == "sglang":
+        assert modelled["reason"] == "draft_length_unknown"
+        assert "--assume-chain" in result.stdout
+    else:
+        # The simulated vLLM's drafts may be short.
+        assert modelled["lengths"][-1]["as_drafted"]["value"] == pytest.approx(pooled)
+        assert modelled["best"] in range(6)
+    assert (found["drift"]["reason"] is None) == (engine == "vllm")
+    assert max(len(line.rstrip()) for line in result.stdout.splitlines()) <= 80
+
+
+def test_worst_requests_have_their_texts_at_raw_level(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = profile(simulate("vllm").url, out, "--export-level", "raw", "--worst", "2")
+    worst = analysis(out)["outliers"]["requests"]
+    assert len(worst) == 2
+    texts = load_texts(out, {each["index"] for each in worst})
+    assert set(texts) == {each["index"] for each in worst}
+    assert all(each.prompt and each.answer for each in texts.values())
+    assert f"{worst[0]['index']} asked: {texts[worst[0]['index']].prompt[:20]}" in words(result.stdout)
+    assert load_texts(tmp_path, {1}) == {}
+
+
+def test_gates_decide_the_exit_code(simulate: Simulate, tmp_path: Path) -> None:
+    url = simulate("vllm").url
+    met = profile(url, tmp_path / "a", "--require", "acceptance_length >= 1.5", "--require", "error_rate <= 0.01")
+    assert met.exit_code == 0, met.output
+    assert "not met" not in met.stdout
+    missed = profile(url, tmp_path / "b", "--require", "acceptance_length >= 99")
+    assert missed.exit_code == 3
+    assert "not met" in missed.stdout
+    relative = ("--base", str(tmp_path / "a"), "--require", "acceptance_length >= 0.97 * base", "--strict")
+    assert profile(url, tmp_path / "c", *relative).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--require", "aceptance_length >= 2"), "the nearest name is acceptance_length"),
+        (("--require", "acceptance_length >= base"), "--base DIR"),
+        (("--require", "acceptance_length >= base", "--base", "nowhere"), "nowhere"),
+        (("--strict",), "add --require"),
+        (("--baseline", "nowhere"), "nowhere"),
+        (("--baseline", "nowhere", "--baseline-itl", "3"), "give one of them"),
+        (("--draft-cost", "-1"), "--draft-cost"),
+    ],
+)
+def test_what_cannot_be_judged_is_said_before_anything_is_sent(
+    more: tuple[str, ...], said: str, simulate: Simulate, tmp_path: Path
+) -> None:
+    simulator = simulate("vllm", seed=77)
+    simulator.reset_ledger()
+    result = profile(simulator.url, tmp_path / "run", *more)
+    assert result.exit_code == 2, result.output
+    assert said in words(result.output)
+    assert simulator.ledger() == []
+
+
+def test_a_baseline_is_a_run_without_speculation(simulate: Simulate, tmp_path: Path) -> None:
+    plain, fast = simulate("vllm", level="none").url, simulate("vllm").url
+    assert profile(plain, tmp_path / "plain").exit_code == 0
+    result = profile(fast, tmp_path / "fast", "--baseline", str(tmp_path / "plain"))
+    assert result.exit_code == 0, result.output
+    speed = analysis(tmp_path / "fast")["speed_up"]
+    assert speed["baseline_requests"] == 33
+    assert speed["measured"]["value"] == pytest.approx(speed["length"] * speed["per_step"] * speed["kept"])
+    wrong = profile(fast, tmp_path / "again", "--baseline", str(tmp_path / "fast"))
+    assert wrong.exit_code == 2
+    assert "a run with speculation" in words(wrong.output)
+
+
+def test_runs_are_compared(simulate: Simulate, tmp_path: Path) -> None:
+    runs: dict[str, dict[str, float]] = {"a": {}, "b": {"acceptance": 0.9}, "k2": {"num_spec_tokens": 2}}
+    for name, settings in runs.items():
+        assert profile(simulate("vllm", **settings).url, tmp_path / name).exit_code == 0
+    a, b, k2 = (str(tmp_path / name) for name in ("a", "b", "k2"))
+    same = invoke("compare", a, a)
+    assert same.exit_code == 0
+    assert "33 pairs of prompts" in same.stdout
+    assert "better" not in same.stdout
+    assert "worse" not in same.stdout
+    other = invoke("compare", a, b, k2, "--require", "acceptance_length >= 1.01 * base", "--strict")
+    assert other.exit_code == 3
+    assert "misleads: the draft lengths differ (k 5; 2)" in words(other.stdout)
+    assert "Rates of drafters that propose differently are not compared." in words(other.stdout)
+    assert other.stdout.count("Gates, ") == 2
+    assert max(len(line.rstrip()) for line in other.stdout.splitlines()) <= 80
+    document = json.loads(invoke("compare", a, b, "--format", "json", "--require", "acceptance_length > base").stdout)
+    (comparison,) = document["comparisons"]
+    pooled = comparison["metrics"]["spec_decode_token_weighted_acceptance_length"]
+    assert pooled["verdict"] == "better"
+    assert pooled["difference"]["low"] > 0
+    assert (comparison["paired"], comparison["pairs"], comparison["misleads"]) == (True, 33, [])
+    assert comparison["categories"].keys() == analysis(tmp_path / "a")["categories"].keys()
+    assert document["gates"][0]["results"][0]["passed"] is True
+
+
+def test_folders_that_hold_no_run_are_named(simulate: Simulate, tmp_path: Path) -> None:
+    missing = invoke("compare", str(tmp_path), str(tmp_path / "b"))
+    assert missing.exit_code == 2
+    assert "profile_export.jsonl" in words(missing.output).replace(" ", "")
+    (tmp_path / "profile_export.jsonl").write_text("")
+    assert "nothing to compare" in words(invoke("compare", str(tmp_path), str(tmp_path)).output)
+
+
+def test_a_killed_run_is_compared_without_its_summary(simulate: Simulate, tmp_path: Path) -> None:
+    assert profile(simulate("vllm").url, tmp_path / "a").exit_code == 0
+    (tmp_path / "b").mkdir()
+    whole = (tmp_path / "a" / "profile_export.jsonl").read_bytes()
+    (tmp_path / "b" / "profile_export.jsonl").write_bytes(whole[:-200])
+    result = invoke("compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert result.exit_code == 0, result.output
+    assert "no summary file says how it was configured" in words(result.stdout)
+    assert "32 pairs of prompts" in result.stdout
+    assert "1 unreadable line left out" in words(result.output)
+
+
+def test_a_report_shows_the_analysis_and_holds_gates(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert profile(simulate("vllm").url, out).exit_code == 0
+    plain = invoke("report", str(out))
+    assert plain.exit_code == 0, plain.output
+    assert "Acceptance by position" not in plain.stdout
+    shown = invoke("report", str(out), "--draft-cost", "0.1")
+    assert "Best k' per category at a draft cost of 0.1 (estimate)" in shown.stdout
+    gated = invoke("report", str(out), "--require", "acceptance_length >= 1.5", "--require", "error_rate > 0")
+    assert gated.exit_code == 3
+    assert gated.stdout.count("not met") == 1
+    document = invoke("report", str(out), "--format", "json", "--require", "acceptance_length >= 1.5")
+    assert document.exit_code == 0
+    json.loads(document.stdout)
+    assert "Gates" in document.stderr
+    wrong = invoke("report", str(out), "--require", "acceptance_lenth >= 1.5")
+    assert wrong.exit_code == 2
+    assert "the nearest name is acceptance_length" in words(wrong.output)
+
+
+def test_a_report_of_a_run_without_categories_is_followed_by_its_analysis(simulate: Simulate, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"text": f"Explain number {i}."}) + "\n" for i in range(8)))
+    out = tmp_path / "run"
+    assert profile(simulate("vllm").url, out, "--input-file", str(prompts)).exit_code == 0
+    text = invoke("report", str(out)).stdout
+    assert "Length, pooled" in text
+    assert "Acceptance by position in the draft" in text

@@ -1,0 +1,265 @@
+"""Gates: their grammar, what they name, and how they end."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from rich.console import Console
+
+from aiperf_spec.analysis.figures import Figures, Name, resolve
+from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, parse_gate
+from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
+from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.report import length
+from aiperf_spec.errors import ConfigError, SpecProfileError
+from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind
+from aiperf_spec.render.gates import gates_table
+from tests.records import failed, record
+from tests.simulated_runs import request, simulated_run
+
+POOLED = "spec_decode_token_weighted_acceptance_length"
+RUN = simulated_run(1, 60)
+
+
+def outcome(
+    expression: str, figures: Figures | None = None, base: Figures | None = None, *, strict: bool = False
+) -> bool:
+    (result,) = evaluate([expression], figures or Figures(RUN), base, strict=strict)
+    return result.passed
+
+
+@pytest.mark.parametrize(
+    ("expression", "name", "sign", "bound"),
+    [
+        ("acceptance_length >= 2.1", Name(POOLED, None, None), ">=", 2.1),
+        ("acceptance_length[coding]>=2.5", Name(POOLED, None, "coding"), ">=", 2.5),
+        ("spec_decode_acceptance_length > 2", Name("spec_decode_acceptance_length", "avg", None), ">", 2),
+        ("acceptance_length.p10 > 1.5", Name("spec_decode_acceptance_length", "p10", None), ">", 1.5),
+        ("time_to_first_token.p99 <= 200", Name("time_to_first_token", "p99", None), "<=", 200),
+        ("time_to_first_token.p99[a b, c] <= 2e2", Name("time_to_first_token", "p99", "a b, c"), "<=", 200),
+        ("time_to_first_token[qa].max < .5", Name("time_to_first_token", "max", "qa"), "<", 0.5),
+        ("  error_rate<=0.01 ", Name("error_rate", None, None), "<=", 0.01),
+        ("draft_acceptance_rate != -1", Name("spec_decode_overall_draft_acceptance_rate", None, None), "!=", -1),
+        ("steps >= 10", Name("spec_decode_steps", "avg", None), ">=", 10),
+        ("request_throughput > 1", Name("request_throughput", None, None), ">", 1),
+    ],
+)
+def test_expressions_mean_figures(expression: str, name: Name, sign: str, bound: float) -> None:
+    assert parse_gate(expression) == Gate(expression, name, sign, bound)
+
+
+@pytest.mark.parametrize("text", ["0.97 * base", "0.97*base", "base * 0.97"])
+def test_base_may_have_a_factor_on_either_side(text: str) -> None:
+    gate = parse_gate(f"acceptance_length >= {text}")
+    assert (gate.bound, gate.relative) == (0.97, True)
+    assert parse_gate("acceptance_length >= base").bound == 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "message", "remedy"),
+    [
+        ("aceptance_length >= 2", "no metric is named 'aceptance_length'", "the nearest name is acceptance_length"),
+        ("ttft.p99 <= 2", "no metric is named 'ttft'", "the nearest name is"),
+        ("time_to_first_tokn <= 2", "no metric is named", "time_to_first_token"),
+        ("time_to_first_token.p98 <= 2", "no statistic 'p98'", "time_to_first_token.p9"),
+        ("error_rate.p99 <= 2", "one number, without a statistic 'p99'", "write error_rate alone"),
+        ("acceptance_length", "not a condition", "METRIC >= NUMBER"),
+        ("acceptance_length => 2", "not a condition", "METRIC >= NUMBER"),
+        ("acceptance_length >= two", "'two' is neither a number", "METRIC >= NUMBER"),
+        ("acceptance_length >= nan", "'nan' is neither a number", "METRIC >= NUMBER"),
+        ("acceptance_length >= 1e999", "'1e999' is neither a number", "METRIC >= NUMBER"),
+        ("acceptance_length >= 2 * base * 2", "two factors", "METRIC >= NUMBER"),
+        ("acceptance_length.p50.avg >= 2", "two statistics", "METRIC >= NUMBER"),
+        ("acceptance_length == true", "is a number, not true or false", "METRIC >= NUMBER"),
+        ("reconciled >= true", "no order", "== or !="),
+        ("reconciled == 1", "is true or false, not a number", "reconciled == true"),
+        ("reconciled[qa] == true", "of the whole run", "write reconciled alone"),
+        ("", "not a condition", "METRIC >= NUMBER"),
+    ],
+)
+def test_wrong_expressions_are_named_with_what_is_right(expression: str, message: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_gate(expression)
+    error: SpecProfileError = caught.value
+    assert error.message.startswith(f"--require {expression!r}: ")
+    assert message in error.message
+    assert remedy in (error.remedy or "")
+
+
+def test_the_pooled_length_is_what_the_short_name_means() -> None:
+    summary = summarise(RUN)
+    (pooled, mean, lowest) = (
+        result.figure.value
+        for result in evaluate(
+            ["acceptance_length > 0", "acceptance_length.avg > 0", "acceptance_length.min > 0"], Figures(RUN)
+        )
+    )
+    assert pooled == pytest.approx(summary.run_values[POOLED])
+    assert mean == pytest.approx(summary.record_stats["spec_decode_acceptance_length"].avg)
+    assert lowest == summary.record_stats["spec_decode_acceptance_length"].min
+    assert pooled != pytest.approx(mean)
+
+
+def test_values_are_held_against_their_bounds() -> None:
+    value = length(RUN).value or 0
+    assert outcome(f"acceptance_length >= {value - 0.001}")
+    assert not outcome(f"acceptance_length >= {value + 0.001}")
+    assert outcome("output_sequence_length.max < 1000")
+    assert outcome("error_rate == 0")
+    assert outcome("coverage_of_requests >= 0.95")
+    assert outcome("coverage >= 0.9")
+    assert outcome("step_time <= 10.001")
+    assert outcome("request_count == 60")
+
+
+def test_strict_asks_the_end_of_the_interval() -> None:
+    found = length(RUN)
+    assert found.value is not None
+    assert found.low is not None
+    between = (found.value + found.low) / 2
+    assert outcome(f"acceptance_length >= {between}")
+    assert not outcome(f"acceptance_length >= {between}", strict=True)
+    assert outcome(f"acceptance_length >= {found.low - 0.001}", strict=True)
+    above = (found.value + (found.high or 0)) / 2
+    assert outcome(f"acceptance_length <= {above}")
+    assert not outcome(f"acceptance_length <= {above}", strict=True)
+    assert outcome("request_throughput > 0", strict=True)
+    assert outcome("acceptance_length != 9", strict=True)
+    assert not outcome(f"acceptance_length != {above}", strict=True)
+
+
+def test_strict_fails_where_n_is_too_small() -> None:
+    few = Figures(RUN[:4])
+    assert outcome("acceptance_length >= 1", few)
+    (result,) = evaluate(["acceptance_length >= 1"], few, strict=True)
+    assert (result.passed, result.reason) == (False, Missing.TOO_FEW)
+    (result,) = evaluate(["request_latency.p99 <= 9999"], Figures(RUN), strict=True)
+    assert (result.passed, result.reason) == (False, Missing.TOO_FEW_FOR_RANK)
+    assert outcome("request_latency.p50 <= 9999", strict=True)
+
+
+def test_base_is_the_other_runs_figure() -> None:
+    better = Figures(simulated_run(1, 60, shift=0.05))
+    base = Figures(RUN)
+    assert outcome("acceptance_length > base", better, base)
+    assert not outcome("acceptance_length >= 0.97 * base", base, better) or length(RUN).value
+    assert outcome("request_latency.p50 <= 1.5 * base", better, base)
+    # Paired, the interval is far narrower than either run's own: the same run passes a strict gate below 1.
+    assert outcome("acceptance_length >= 0.97 * base", base, base, strict=True)
+    assert not outcome("acceptance_length >= 1.03 * base", base, base)
+    assert outcome("time_to_first_token >= 0.99 * base", base, base, strict=True)
+    assert outcome("draft_acceptance_rate >= 0.99 * base", base, base, strict=True)
+    with pytest.raises(ConfigError, match="which run is base"):
+        outcome("acceptance_length >= base")
+
+
+def test_a_metric_without_a_value_fails_and_says_so() -> None:
+    silent = Figures([record(i, start=0, contents=(5, 6), tokens=2, reason=DropReason.ABSENT) for i in range(6)])
+    for expression in (
+        "acceptance_length >= 0",
+        "acceptance_length.avg >= 0",
+        "coverage >= 0",
+        "total_draft_tokens >= 0",
+    ):
+        (result,) = evaluate([expression], silent)
+        assert not result.passed
+        assert "there is no value" in shown([result])
+    (result,) = evaluate(["acceptance_length[nowhere] >= 0"], Figures(RUN))
+    assert "no value of category nowhere" in shown([result])
+    (result,) = evaluate(["acceptance_length >= base"], Figures(RUN), silent)
+    assert not result.passed
+    assert "the base run has no value" in shown([result])
+
+
+def test_shares_of_requests() -> None:
+    bad = [failed(90 + i, ErrorKind.HTTP_STATUS, status=500) for i in range(3)]
+    figures = Figures([*RUN, *bad])
+    (result,) = evaluate(["error_rate <= 0.01"], figures)
+    assert result.figure.value == pytest.approx(3 / 63)
+    assert not result.passed
+    assert outcome("coverage_of_requests == 1", figures)
+
+
+@pytest.mark.parametrize(("known", "passed"), [(True, True), (False, False), (None, False)])
+def test_facts_are_handed_in(known: bool | None, passed: bool) -> None:
+    figures = Figures(RUN, facts={"reconciled": known})
+    (result,) = evaluate(["reconciled == true"], figures)
+    assert result.passed == passed
+    assert ("nobody knows" in shown([result])) == (known is None)
+    assert outcome("reconciled != true", figures) == (known is False)
+
+
+def test_categories_have_figures_of_their_own() -> None:
+    mixed = [request(i, (4,) * 5, category="easy") for i in range(6)]
+    mixed += [request(i + 6, (0,) * 5, category="hard") for i in range(6)]
+    figures = Figures(mixed)
+    assert figures.categories == ("easy", "hard")
+    assert outcome("acceptance_length[easy] == 5", figures, strict=True)
+    assert outcome("acceptance_length[hard] == 1", figures)
+    assert outcome("output_sequence_length[hard].max == 6", figures)
+    assert outcome("request_count[hard] == 6", figures)
+
+
+def test_every_tag_of_the_tables_can_be_named() -> None:
+    from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+
+    for metric in RECORD_METRICS:
+        assert resolve(metric.tag, None, None) == Name(metric.tag, "avg", None)
+        assert resolve(metric.tag, "p99", None).statistic == "p99"
+    for run_metric in RUN_METRICS:
+        assert resolve(run_metric.tag, None, None) == Name(run_metric.tag, None, None)
+
+
+def test_the_interval_of_a_percentile_lies_between_values() -> None:
+    values = [float(i) for i in range(1, 101)]
+    found = percentile_interval(values, 50, 50.5)
+    # P(40 <= B <= 59) = 0.954 for B ~ Bin(100, 1 / 2).
+    assert (found.low, found.high) == (40, 60)
+    assert percentile_interval(values, 99, 99.0).reason is Missing.TOO_FEW_FOR_RANK
+    thousand = percentile_interval([float(i) for i in range(1000)], 99, 989.0)
+    assert thousand.low is not None
+    assert 980 < thousand.low < 989 < (thousand.high or 0) < 999
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    none, some = share_interval(0, 20), share_interval(5, 20)
+    assert none.low == 0
+    assert none.high == pytest.approx(0.161, abs=1e-3)
+    assert some.low == pytest.approx(0.112, abs=1e-3)
+    assert some.high == pytest.approx(0.469, abs=1e-3)
+    assert share_interval(0, 0).value is None
+
+
+def shown(results: list[GateResult], *, strict: bool = False) -> str:
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=80, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(gates_table(results, strict=strict))
+    text = buffer.getvalue()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    return " ".join(text.split())
+
+
+def test_the_table_says_what_was_gated_on() -> None:
+    expressions = [
+        "acceptance_length >= 2.1",
+        "acceptance_length.avg >= 9",
+        "request_latency.p50 <= 0.9 * base",
+        "reconciled == true",
+    ]
+    results = evaluate(expressions, Figures(RUN), Figures(RUN), strict=True)
+    text = shown(results, strict=True)
+    assert "pooled" in text
+    assert "mean" in text
+    assert "p50" in text
+    assert "not known" in text
+    assert "--strict" in text
+    (relative,) = evaluate(["acceptance_length >= 0.97 * base"], Figures(RUN), Figures(RUN), strict=True)
+    assert relative.apart is not None
+    assert f"value less bound +{relative.apart.value:.4f}" in shown([relative])
+    assert not all_met(results)
+    assert all_met([])
+    assert math.isclose(results[2].threshold or 0, 0.9 * (results[2].figure.value or 0))

@@ -1,0 +1,296 @@
+"""Scrapes read, added up and held against the requests, without a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.export.server_metrics import server_metrics_csv, server_metrics_json
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, Phase
+from aiperf_spec.models.server_metrics import Agreement, EndpointScrapes, ServerMetrics
+from aiperf_spec.render.server_counts import verdict
+from aiperf_spec.server_metrics.acceptance import counted, length_gauge, rate_gauge
+from aiperf_spec.server_metrics.exposition import NotPrometheusError, parse
+from aiperf_spec.server_metrics.growth import figures, unit_of
+from aiperf_spec.server_metrics.reconcile import reconcile
+from aiperf_spec.server_metrics.recording import Recording
+from aiperf_spec.server_metrics.targets import targets
+from aiperf_spec.urls import split_endpoint
+from tests.records import failed, record
+
+HERE = Path(__file__).parent
+S = 1_000_000_000
+
+
+def counters(steps: float, proposed: float, accepted: float, positions: tuple[float, ...] = (), engine: int = 0) -> str:
+    names = {
+        "vllm:spec_decode_num_drafts": steps,
+        "vllm:spec_decode_num_draft_tokens": proposed,
+        "vllm:spec_decode_num_accepted_tokens": accepted,
+    }
+    lines = []
+    for name, value in names.items():
+        lines += [f"# HELP {name}_total h", f"# TYPE {name}_total counter"]
+        lines.append(f'{name}_total{{engine="{engine}"}} {value}')
+    lines.append("# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter")
+    for i, value in enumerate(positions):
+        lines.append(f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="{engine}",position="{i}"}} {value}')
+    return "\n".join(lines) + "\n"
+
+
+def recorded(*texts: str) -> Recording:
+    recording = Recording()
+    recording.begin(0, texts[0])
+    for at, text in enumerate(texts[1:], start=1):
+        recording.add(at * S, text)
+    recording.finish()
+    return recording
+
+
+def measured(*recordings: Recording, seconds: int = 2) -> ServerMetrics:
+    by_url = {f"http://s{i}/metrics": recording for i, recording in enumerate(recordings)}
+    endpoints = [EndpointScrapes(url, 3, 0, 0, 2 * S, 1.0, True) for url in by_url]
+    return ServerMetrics(endpoints, 0, seconds * S, figures(by_url, 0, seconds * S))
+
+
+@pytest.mark.parametrize("suffix", ["", "_total"])
+def test_a_counter_is_found_with_its_suffix_and_without(suffix: str) -> None:
+    families = parse(f'# TYPE a:b{suffix} counter\na:b{suffix}{{x="1"}} 3\na:b{suffix}{{x="2"}} 4.5\n')
+    assert families["a:b"].type == "counter"
+    assert families["a:b"].values == {(("x", "1"),): 3.0, (("x", "2"),): 4.5}
+
+
+@pytest.mark.parametrize("text", ["", "<html>no</html>", "{}", "[]\n", "# only a comment\n", 'a{b="c} 1'])
+def test_what_is_no_exposition_is_refused(text: str) -> None:
+    with pytest.raises(NotPrometheusError):
+        parse(text)
+    with pytest.raises(NotPrometheusError):
+        Recording().begin(0, text)
+
+
+def test_real_captures_are_read() -> None:
+    vllm = parse((HERE / "wire" / "vllm" / "metrics.prom.txt").read_text())
+    sglang = parse((HERE / "wire" / "sglang" / "metrics.prom.txt").read_text())
+    assert list(vllm["vllm:spec_decode_num_drafts"].values.values()) == [626.0]
+    assert list(sglang["sglang:spec_verify_calls"].values.values()) == [1895.0]
+    assert list(sglang["sglang:spec_accept_length"].values.values()) == [2.1]
+    assert vllm["vllm:time_to_first_token_seconds"].histograms
+
+
+def test_counters_grow_over_all_series_and_endpoints() -> None:
+    first = counters(10, 50, 5) + counters(100, 500, 50, engine=1)
+    last = counters(17, 85, 9) + counters(101, 505, 51, engine=1)
+    found = measured(recorded(first, last), recorded(counters(0, 0, 0), counters(2, 10, 3))).metrics
+    drafts = found["vllm:spec_decode_num_drafts"]
+    assert [series.stats["total"] for series in drafts.series] == [7, 1, 2]
+    assert drafts.total() == 10
+    assert drafts.series[0].stats["rate"] == 3.5
+
+
+def test_a_series_that_comes_up_counts_from_zero_and_one_that_goes_is_a_reset() -> None:
+    both = counters(10, 50, 5) + counters(4, 20, 2, engine=1)
+    assert measured(recorded(counters(10, 50, 5), both)).metrics["vllm:spec_decode_num_drafts"].total() == 4
+    assert measured(recorded(both, counters(11, 55, 5))).metrics["vllm:spec_decode_num_drafts"].total() is None
+
+
+def test_a_reset_is_seen_even_where_the_counter_has_caught_up() -> None:
+    texts = [counters(10, 50, 5), counters(1, 5, 0), counters(30, 150, 9)]
+    found = measured(recorded(*texts)).metrics["vllm:spec_decode_num_drafts"]
+    assert found.total() is None
+    assert found.series[0].reset
+    started = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds "
+    restarted = measured(recorded(texts[0] + started + "5.5\n", texts[2] + started + "9.5\n"))
+    assert restarted.metrics["vllm:spec_decode_num_drafts"].total() is None
+
+
+def gauge(value: float) -> str:
+    return f'# TYPE sglang:spec_accept_length gauge\nsglang:spec_accept_length{{tp_rank="0"}} {value}\n'
+
+
+def test_gauges_are_averaged_over_time_within_the_interval_alone() -> None:
+    # 9 stood before the run, 2 for one second, 4 for two; 7 was read after it had ended.
+    recording = recorded(gauge(9), gauge(2), gauge(4), gauge(4), gauge(7))
+    stats = figures({"u": recording}, 0, 3 * S)["sglang:spec_accept_length"].series[0].stats
+    assert stats["avg"] == pytest.approx((2 + 4 + 4) / 3)
+    assert (stats["min"], stats["max"], stats["p50"], stats["p25"]) == (2, 4, 4, 2)
+    # A run that ended within the second after its start: what was read then is all that is known.
+    assert figures({"u": recording}, 0, S // 2)["sglang:spec_accept_length"].series[0].stats["avg"] == 2
+
+
+def test_histograms_grow_and_estimate_percentiles() -> None:
+    def histogram(low: int, high: int) -> str:
+        return (
+            "# TYPE h_seconds histogram\n"
+            f'h_seconds_bucket{{le="1.0"}} {low}\nh_seconds_bucket{{le="2.0"}} {high}\n'
+            f'h_seconds_bucket{{le="+Inf"}} {high}\nh_seconds_count {high}\nh_seconds_sum {high}\n'
+        )
+
+    series = measured(recorded(histogram(1, 2), histogram(6, 12))).metrics["h_seconds"].series[0]
+    assert series.buckets == {"1.0": 5, "2.0": 10, "+Inf": 10}
+    assert series.stats["count"] == 10
+    assert series.stats["p50_estimate"] == 1.0
+    assert series.stats["p75_estimate"] == 1.5
+
+
+def test_units_are_aiperfs() -> None:
+    theirs = json.loads((HERE.parent / "tests" / "aiperf" / "server_metrics_units.json").read_text())
+    assert {name: unit_of(name) for name in theirs} == theirs
+
+
+def test_values_with_time_stamps_do_no_harm() -> None:
+    text = '# TYPE a_total counter\na_total{x="1"} 5 1700000000000\n# TYPE g gauge\ng 1 1700000000000\n'
+    later = text.replace("} 5 17", "} 8 17").replace("g 1 ", "g 2 ").replace("000000\n", "000999\n")
+    found = measured(recorded(text, later)).metrics
+    assert found["a"].total() == 3
+    assert "g" not in found
+
+
+# Reconciliation: two requests verified 5 steps, 25 proposed, 6 accepted.
+OURS = [
+    record(0, start=0, contents=(1, 2), tokens=5, histogram={0: 2, 3: 1}),
+    record(1, start=0, contents=(1, 2), tokens=5, histogram={1: 1, 2: 1}),
+    record(2, start=0, contents=(1, 2), tokens=9, histogram={5: 9}, phase=Phase.WARMUP),
+]
+
+
+def against(steps: int, proposed: int, accepted: int, positions: tuple[int, ...]) -> ServerMetrics:
+    return measured(
+        recorded(
+            counters(100, 100, 100, (50, 50, 50)),
+            counters(100 + steps, 100 + proposed, 100 + accepted, tuple(50 + p for p in positions)),
+        )
+    )
+
+
+def test_exact_agreement_counts_profiled_requests_alone() -> None:
+    found = reconcile(OURS, against(5, 25, 6, (3, 2, 1)))
+    assert found is not None
+    assert found.agreement is Agreement.EXACT
+    assert [count.difference for count in found.counts] == [0] * 6
+    assert [count.requests for count in found.counts] == [5, 25, 6, 3, 2, 1]
+    assert verdict(found) == "They agree exactly, over 2 requests that reported."
+
+
+def test_other_traffic_is_named_with_its_steps() -> None:
+    found = reconcile(OURS, against(12, 60, 8, (4, 3, 1)))
+    assert found is not None
+    assert found.agreement is Agreement.SERVER_MORE
+    assert found.steps.difference == 7
+    assert verdict(found).startswith(
+        "The server ran 7 verify steps more than our requests reported: all of ours reported"
+    )
+
+
+def test_requests_of_ours_that_said_nothing_are_counted_by_reason() -> None:
+    silent = [
+        failed(3, ErrorKind.TIMEOUT),
+        failed(4, ErrorKind.CANCELLED),
+        record(5, start=0, contents=(1,), tokens=3, reason=DropReason.MULTI_SEQUENCE),
+        record(6, start=0, contents=(1,), tokens=1, reason=DropReason.ZERO_STEP),
+    ]
+    found = reconcile([*OURS, *silent], against(12, 60, 8, (4, 3, 1)))
+    assert found is not None
+    assert found.reported == 3
+    assert found.silent == {"failed": 1, "cancelled": 1, "multi_sequence": 1}
+    assert "3 requests of ours (1 failed, 1 cancelled, 1 with several sequences) did not report" in verdict(found)
+    exact = reconcile([*OURS, *silent], against(5, 25, 6, (3, 2, 1)))
+    assert exact is not None
+    assert "cost no verify step" in verdict(exact)
+
+
+def test_fewer_resets_and_nothing_to_compare_with() -> None:
+    fewer = reconcile(OURS, against(4, 20, 6, (3, 2, 1)))
+    assert fewer is not None
+    assert fewer.agreement is Agreement.SERVER_FEWER
+    reset = reconcile(OURS, measured(recorded(counters(10, 50, 5), counters(1, 5, 0))))
+    assert reset is not None
+    assert reset.agreement is Agreement.RESET
+    assert "reset" in verdict(reset)
+    assert reconcile(OURS, measured(recorded(gauge(2), gauge(2)))) is None
+
+
+def test_sglangs_verify_calls_are_steps() -> None:
+    def text(calls: int) -> str:
+        return f'# TYPE sglang:spec_verify_calls_total counter\nsglang:spec_verify_calls_total{{m="x"}} {calls}\n'
+
+    found = reconcile(OURS, measured(recorded(text(7), text(12))))
+    assert found is not None
+    assert found.agreement is Agreement.EXACT
+    assert [count.name for count in found.counts] == ["verify steps"]
+
+
+# Where to ask.
+
+
+def where(**values: object) -> list[tuple[str, ...]]:
+    config = ProfileConfig.create(url="http://h:8000/v1", **values)
+    return [target.urls for target in targets(config, split_endpoint(config.url))]
+
+
+def test_metrics_are_beside_the_api_or_where_the_user_says() -> None:
+    assert where() == [("http://h:8000/metrics", "http://h:8000/prometheus/metrics")]
+    named = ("http://a:1/metrics", "b:2", "https://c/prom?x=1", "b:2")
+    assert where(server_metrics_url=named) == [
+        ("http://a:1/metrics",),
+        ("http://b:2/metrics",),
+        ("https://c/prom?x=1",),
+    ]
+
+
+def test_credentials_and_queries_are_not_shown() -> None:
+    config = ProfileConfig.create(url="h", server_metrics_url=("http://user:hush-hush@a:1/metrics?key=secret",))
+    (target,) = targets(config, split_endpoint("h"))
+    assert target.server.credentials == ("user", "hush-hush")
+    assert target.shown == "http://a:1/metrics"
+    assert "hush" not in repr(config) + str(target.urls)
+
+
+def test_contradictions_and_bad_urls_are_named() -> None:
+    with pytest.raises(ConfigError, match="--no-server-metrics"):
+        ProfileConfig.create(url="h", server_metrics=False, server_metrics_url=("a",))
+    with pytest.raises(ConfigError, match=r"--server-metrics-url: .*ftp"):
+        ProfileConfig.create(url="h", server_metrics_url=("ftp://u:hush@a",))
+
+
+# Files.
+
+
+def test_exports_have_aiperfs_shape() -> None:
+    metrics = against(5, 25, 6, (3, 2, 1))
+    found = reconcile(OURS, metrics)
+    document = json.loads(server_metrics_json(metrics, "abc", found))
+    assert document["metrics"]["vllm:spec_decode_num_drafts"] == {
+        "type": "counter",
+        "description": "h",
+        "series": [
+            {"endpoint_url": "http://s0/metrics", "labels": {"engine": "0"}, "stats": {"total": 5, "rate": 2.5}}
+        ],
+    }
+    assert document["spec_profile"]["reconciliation"]["agreement"] == "exact"
+    lines = server_metrics_csv(metrics, "abc").decode().splitlines()
+    assert lines[6].startswith("Endpoint,Type,Metric,Unit,total,rate,")
+    assert lines[7].startswith("s0,counter,vllm:spec_decode_num_accepted_tokens,tokens,6.0000,3.0000,")
+
+
+def test_acceptance_from_an_export() -> None:
+    document = json.loads(server_metrics_json(against(5, 25, 6, (3, 2, 1)), "abc", None))
+    counts = counted(document)
+    assert counts is not None
+    assert (counts.accepted, counts.steps, counts.proposed) == (6, 5, 25)
+    assert length_gauge(document) is None
+    idle = {"metrics": {"sglang:spec_accept_length": {"series": [{"stats": {"avg": 0.0}}]}}}
+    assert length_gauge(idle) is None
+    unknown = {
+        "metrics": {"acme_Spec_mean_accept_length": {"series": [{"stats": {"avg": 2.0}}, {"stats": {"avg": 4.0}}]}}
+    }
+    assert length_gauge(unknown) == 3.0
+    rate = {"metrics": {"sglang:spec_accept_rate": {"series": [{"stats": {"avg": 0.25}}]}}}
+    assert rate_gauge(rate) == 25.0
+    for hostile in ({}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}):
+        assert counted(hostile) is None
+        assert rate_gauge(hostile) is None
