@@ -18,7 +18,9 @@ from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.compare import compare_report
 from tests.simulated_runs import request, simulated_run
 
-FACTS = RunFacts("m", "chat", True, 4, "prompts.jsonl", {"temperature": 0})
+FACTS = RunFacts(
+    model="m", endpoint="chat", streaming=True, concurrency=4, prompts="prompts.jsonl", sampling={"temperature": 0}
+)
 
 
 def against(base: list[RequestRecord], candidate: list[RequestRecord], **facts: object) -> Comparison:
@@ -121,6 +123,8 @@ def test_what_misleads_is_said() -> None:
     }
     text = shown(found)
     assert "temperature 0, top_p not sent; temperature 1, top_p 0.9" in " ".join(text.split())
+    assert "the load differs (concurrency 4; concurrency 9)" in " ".join(text.split())
+    assert kinds(against(run, run, rate=2.5)) == {MismatchKind.CONCURRENCY}
     unknown = compare(Run("a", run), [Run("b", run, FACTS)]).comparisons[0]
     assert MismatchKind.CONFIGURATION_UNKNOWN in kinds(unknown)
     longer = [replace(each, input_tokens=99) for each in run]

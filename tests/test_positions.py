@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiperf_spec.analysis import AnalysisOptions, analyse
-from aiperf_spec.analysis.positions import Drafting, PositionCurve, drafting, position_curve, tally_all
+from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, PositionCurve, drafting, position_curve, tally_all
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.export.load import load_records
@@ -126,6 +126,11 @@ def test_nothing_at_risk_is_said_rather_than_guessed() -> None:
     assert [each.length.reason for each in lengths[1:]] == [Missing.NONE_AT_RISK] * 2
     dead = modelled([request(i, (0, 0), k=3) for i in range(6)]).lengths
     assert [each.length.value for each in dead] == [1, 1, 1]
+
+
+def test_an_absurd_draft_length_is_cut_off() -> None:
+    found = analyse([request(i, (0, 1, 2), k=100_000) for i in range(6)])
+    assert len(found.run.curve.positions) == len(found.run.what_if.lengths) == MAX_POSITIONS
 
 
 def test_short_drafts_are_modelled_both_ways() -> None:

@@ -138,7 +138,7 @@ def test_histograms_grow_and_estimate_percentiles() -> None:
 
 
 def test_units_are_aiperfs() -> None:
-    theirs = json.loads((HERE.parent / "tests" / "aiperf" / "server_metrics_units.json").read_text())
+    theirs = json.loads((HERE / "aiperf" / "server_metrics_units.json").read_text())
     assert {name: unit_of(name) for name in theirs} == theirs
 
 

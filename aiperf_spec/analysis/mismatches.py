@@ -49,6 +49,8 @@ class RunFacts:
     endpoint: str | None = None
     streaming: bool | None = None
     concurrency: int | None = None
+    rate: float | None = None
+    """Requests a second, where they were sent at a rate."""
     prompts: str | None = None
     sampling: dict[str, Any] | None = None
 
@@ -80,14 +82,21 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         (MismatchKind.MODEL, mine.model, theirs.model),
         (MismatchKind.ENDPOINT, mine.endpoint, theirs.endpoint),
         (MismatchKind.STREAMING, mine.streaming, theirs.streaming),
-        (MismatchKind.CONCURRENCY, mine.concurrency, theirs.concurrency),
+        (MismatchKind.CONCURRENCY, _concurrency(mine), _concurrency(theirs)),
         (MismatchKind.PROMPTS, mine.prompts, theirs.prompts),
     ):
         if before is not None and after is not None and before != after:
             found.append(Mismatch(kind, str(before), str(after)))
+    if mine.rate != theirs.rate:
+        rates = [f"{rate:g} requests/s" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
+        found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
     if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
         found.append(Mismatch(MismatchKind.SAMPLING, *_apart(mine.sampling, theirs.sampling)))
     return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+
+
+def _concurrency(facts: RunFacts) -> str | None:
+    return None if facts.concurrency is None else f"concurrency {facts.concurrency}"
 
 
 def _apart(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:

@@ -12,6 +12,9 @@ from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord
 
+MAX_POSITIONS = 256
+"""Positions, and modelled draft lengths, that are given: no drafter is longer, but a payload may say anything."""
+
 
 @dataclass(slots=True, frozen=True)
 class Drafting:
@@ -147,10 +150,13 @@ def _at_least(histogram: Mapping[int, int], last: int) -> tuple[int, ...]:
 
 
 def tally_all(records: Sequence[RequestRecord], known: Drafting) -> dict[int, Tally]:
-    """Count every request with acceptance, by `id` of its record, at positions 1..k; to the deepest without k."""
+    """Count every request with acceptance, by `id` of its record, at positions 1..k; to the deepest without k.
+
+    Beyond `MAX_POSITIONS` nothing is counted.
+    """
     reports = [(record, record.acceptance) for record in records if record.acceptance is not None]
     deepest = max((max(report.acceptance_histogram, default=0) for _, report in reports), default=0)
-    last = deepest if known.k is None else known.k
+    last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
     return {id(record): tally(report, last) for record, report in reports if report.num_spec_steps}
 
 

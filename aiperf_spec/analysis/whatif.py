@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, estimate, missing, ratio, scatter
-from aiperf_spec.analysis.positions import Drafting, Tally, at_risk_terms
+from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tally, at_risk_terms
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
 
@@ -72,7 +72,7 @@ def refusal(
     if any(report.engine not in KNOWN_ENGINES for report in reports):
         return Missing.UNKNOWN_DRAFTER
     before = 0.0
-    for position in range(known.k or 0):
+    for position in range(_last(known)):
         risk = sum(counted.at_risk[position] for counted in tallies.values())
         accepted = sum(counted.reached[position] for counted in tallies.values())
         if risk >= _SUDDEN_END and not accepted and before >= _STILL_ALIVE:
@@ -97,7 +97,7 @@ def what_if(
     """
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
-    modelled, terms = _modelled(records, known.k or 0, tallies)
+    modelled, terms = _modelled(records, _last(known), tallies)
     lengths = []
     for k, length in enumerate(modelled, start=1):
         speedup = None
@@ -106,6 +106,10 @@ def what_if(
         lengths.append(DraftLength(k, length, _as_drafted(records, k, tallies), speedup))
     best, ties = _best(lengths, terms, draft_cost)
     return WhatIf(known, tuple(lengths), draft_cost=draft_cost, best=best, ties=ties)
+
+
+def _last(known: Drafting) -> int:
+    return min(known.k or 0, MAX_POSITIONS)
 
 
 def _modelled(

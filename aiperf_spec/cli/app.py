@@ -462,6 +462,57 @@ def compare(
 
 
 @app.command()
+def doctor(
+    url: Annotated[str, typer.Option("--url", "-u", help="The server, as for a run.", metavar="URL")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Left out: the one that /v1/models lists.", metavar="NAME"),
+    ] = None,
+    endpoint_type: Annotated[
+        EndpointType | None, typer.Option(help="chat (default) or completions.", metavar="API")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="Bearer token.", envvar="OPENAI_API_KEY", show_default=False, metavar="KEY"),
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="'Name: value', repeatable.", metavar="HEADER")
+    ] = None,
+    ca_file: Annotated[Path | None, typer.Option(help="PEM certificates to trust.", metavar="FILE")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Check no certificates.")] = False,
+    use_legacy_max_tokens: Annotated[
+        bool, typer.Option("--use-legacy-max-tokens", help="Send max_tokens on chat too.")
+    ] = False,
+    extra_inputs: Annotated[
+        list[str] | None,
+        typer.Option(help="key:value pairs or a JSON object for the body; repeatable.", metavar="INPUTS"),
+    ] = None,
+    request_timeout_seconds: Annotated[
+        float, typer.Option(help="Seconds that the request may take.", metavar="S")
+    ] = 60.0,
+) -> None:
+    """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
+    from aiperf_spec.cli import doctor as command
+    from aiperf_spec.cli.terminal import translated_errors
+    from aiperf_spec.config import parse_extra_inputs, parse_header
+
+    with translated_errors():
+        values: dict[str, Any] = {
+            "url": url,
+            "model": model,
+            "endpoint_type": endpoint_type,
+            "api_key": api_key or None,
+            "headers": tuple(parse_header(text) for text in header or ()),
+            "ca_file": ca_file,
+            "insecure": insecure,
+            "use_legacy_max_tokens": use_legacy_max_tokens,
+            "extra_inputs": parse_extra_inputs(extra_inputs or []),
+            "request_timeout_seconds": request_timeout_seconds,
+        }
+    command.doctor(values)
+
+
+@app.command()
 def demo(
     requests: Annotated[int, typer.Option(help="Requests for each engine.", min=1)] = 33,
     concurrency: Annotated[int, typer.Option(help="Requests in flight.", min=1)] = 4,

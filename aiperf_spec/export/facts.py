@@ -22,12 +22,14 @@ def load_facts(folder: Path) -> RunFacts:
     extra = _dig(config, "endpoint", "extra")
     phases = _dig(config, "phases")
     profiling = [phase for phase in phases if _dig(phase, "kind") != "warmup"] if isinstance(phases, list) else []
+    rate = _dig(profiling, 0, "rate")
     return RunFacts(
         model=_of(str, _dig(config, "models", "items", 0, "name")),
         endpoint=_of(str, _dig(config, "endpoint", "type")),
         streaming=_of(bool, _dig(config, "endpoint", "streaming")),
         concurrency=_of(int, _dig(profiling, 0, "concurrency")),
-        prompts=_of(str, _dig(dataset, "name")),
+        rate=None if isinstance(rate, bool) or not isinstance(rate, int | float) else float(rate),
+        prompts=Path(path).name if isinstance(path := _dig(dataset, "path"), str) else _of(str, _dig(dataset, "name")),
         sampling=dict(extra) if isinstance(extra, dict) else None,
     )
 

@@ -131,12 +131,16 @@ def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
     found = [_first(dig(folder.summary, "input_config", "datasets")) for folder in folders]
     entries = [_count(dig(dataset, "entries")) for dataset in found]
     known = [number for number in entries if number is not None]
+    turns = [_count(dig(folder.summary, "spec_profile", "prompts", "turns")) for folder in folders]
+    known_turns = [number for number in turns if number is not None]
     first = found[0]
     return DatasetInfo(
         name=_text(dig(first, "name")) or "unknown",
         path=_text(dig(first, "path")),
         entries=sum(known) if len(known) == len(entries) else None,
         has_categories=folders[0].selector_category is not None,
+        type=_text(dig(folders[0].summary, "spec_profile", "prompts", "type")),
+        turns=sum(known_turns) if len(known_turns) == len(turns) else None,
     )
 
 

@@ -34,7 +34,7 @@ _MISLEADS = {
     MismatchKind.DRAFT_LENGTH: "the draft lengths differ (k {base}; {candidate}): a longer draft has the greater "
     "acceptance length and the lower rate whatever the drafter, so compare latency too",
     MismatchKind.DRAFTER_SHAPE: "the drafters propose differently ({base}; {candidate})",
-    MismatchKind.CONCURRENCY: "the concurrency differs ({base}; {candidate}): latencies depend on load",
+    MismatchKind.CONCURRENCY: "the load differs ({base}; {candidate}): latencies depend on load",
     MismatchKind.ENDPOINT: "the endpoints differ ({base}; {candidate}): a chat template changes the prompt",
     MismatchKind.STREAMING: "one run streamed and the other did not",
     MismatchKind.PROMPTS: "the prompts are of different files ({base}; {candidate})",

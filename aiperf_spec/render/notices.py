@@ -8,7 +8,7 @@ from typing import Any
 from aiperf_spec.models.run import Notice, NoticeKind
 from aiperf_spec.render.text import plain, plural
 
-_ENABLE = {
+ENABLE = {
     "vllm": "start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its --speculative-config",
     "tensorrt_llm": "set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
     "sglang": "add --extra-inputs return_spec_tokens_details:true, which asks SGLang for it in each request",
@@ -22,22 +22,23 @@ def word(notice: Notice) -> str:
 
 def _no_acceptance(values: dict[str, Any]) -> str:
     lines = ["no response reported speculative-decoding acceptance. Why it may be so, and what to do:"]
-    engine = _engine(values["owned_by"])
+    engine = engine_of(values["owned_by"])
     if values["usage_off"]:
         lines.append("- stream_options.include_usage is off, and vLLM reports on the usage chunk: leave it on")
-    engines = [engine] if engine else list(_ENABLE)
+    engines = [engine] if engine else list(ENABLE)
     for name in engines:
         if name == "sglang" and values["asked_sglang"]:
             lines.append("- SGLang was asked, so its server runs without speculative decoding")
         else:
-            lines.append(f"- {_ENABLE[name]}")
+            lines.append(f"- {ENABLE[name]}")
     lines.append("- a proxy in between may strip fields that it does not know: ask the engine directly")
     return "\n".join(lines)
 
 
-def _engine(owned_by: str | None) -> str | None:
+def engine_of(owned_by: str | None) -> str | None:
+    """Return the engine that `owned_by` of /v1/models names; None where it names none."""
     owner = (owned_by or "").lower().replace("-", "_")
-    for engine in _ENABLE:
+    for engine in ENABLE:
         if engine in owner or engine.replace("_", "") in owner:
             return engine
     return "tensorrt_llm" if "trtllm" in owner else None

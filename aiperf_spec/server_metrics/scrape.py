@@ -144,7 +144,9 @@ class Meter:
         for target in targets(config, server):
             chosen = client
             if not _same_origin(target.server, server):
-                chosen = Client(config, target.server, clock=clock)
+                # Credentials in a URL are meant for it, and go before the run's key.
+                own = config.model_copy(update={"api_key": None}) if target.server.credentials else config
+                chosen = Client(own, target.server, clock=clock)
                 self._stack.push_async_exit(chosen)
             self._readers.append(_Reader(target, chosen, clock))
 

@@ -13,9 +13,7 @@ import os
 import pty
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -44,12 +42,6 @@ class Measured(Display):
 DRAWS: list[float] = []
 
 
-def drain(descriptor: int) -> None:
-    with suppress(OSError):
-        while os.read(descriptor, 65536):
-            pass
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=1000)
@@ -58,7 +50,7 @@ def main() -> None:
     flood = Path(__file__).with_name("flood_server.py")
     command = [sys.executable, str(flood), "--chunks", "100", "--itl-ms", "10"]
     ours, theirs = pty.openpty()
-    threading.Thread(target=drain, args=(ours,), daemon=True).start()
+    reader = subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.DEVNULL)
     os.environ["TERM"] = "xterm-256color"
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -80,6 +72,8 @@ def main() -> None:
     finally:
         server.terminate()
         server.wait()
+        reader.terminate()
+        reader.wait()
     chunks = sum(len(record.chunk_gaps_ns or ()) + 1 for record in result.records)
     drawing = sum(DRAWS)
     print(f"{chunks / seconds:,.0f} chunks/s for {seconds:.1f} s, {len(DRAWS)} drawings ({len(DRAWS) / seconds:.1f}/s)")

@@ -1,0 +1,511 @@
+"""`spec-profile report`: the matrix from each source, merging, and a run's own tables again."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from aiperf_spec.analysis.clusters import clustered
+from aiperf_spec.analysis.intervals import ratio
+from aiperf_spec.analysis.matrix import MatrixMetric, Origin, RunFigures, build_matrix, order_columns
+from aiperf_spec.analysis.pools import CategoryPool
+from aiperf_spec.cli.app import app
+from aiperf_spec.export import pools as pools_module
+from aiperf_spec.export import scan
+from aiperf_spec.export.load import load_records
+from aiperf_spec.export.pools import read_pools
+from aiperf_spec.export.record import record_line
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
+from tests.records import failed, record
+from tests.support import Simulate
+
+PEER = Path(__file__).parent / "aiperf" / "vllm-speedbench"
+RECORDS, SUMMARY, SERVER = "profile_export.jsonl", "profile_export_aiperf.json", "server_metrics_export.json"
+
+
+def report(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+def rows(result: Result) -> list[dict[str, str]]:
+    assert result.exit_code == 0, result.output
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def copied(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True)
+    for name in names:
+        shutil.copy(PEER / name, folder / name)
+    return folder
+
+
+def renamed(folder: Path, model: str) -> Path:
+    path = folder / SUMMARY
+    document = json.loads(path.read_text())
+    document["input_config"]["models"]["items"][0]["name"] = model
+    path.write_text(json.dumps(document))
+    return folder
+
+
+def uncategorised(folder: Path) -> Path:
+    path = folder / SUMMARY
+    if path.exists():
+        path.write_text(path.read_text().replace("speed_bench_qualitative", "single_turn"))
+    path = folder / RECORDS
+    if path.exists():
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["metadata"]["source_kind"] = None
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_the_paper_matrix_of_aiperfs_run() -> None:
+    result = report(PEER)
+    lines = result.stdout.splitlines()
+    assert lines[1].split() == ["Model", "coding", "math", "qa", "writing", "Overall", "Pooled"]
+    assert lines[3].split() == ["tinycode", "1.98", "1.77", "4.24", "1.62", "2.40", "2.01"]
+    assert lines[4].split() == ["n=6", "n=4", "n=2", "n=4", "n=16"]
+    assert "records: vllm-speedbench" in result.stdout
+
+
+@pytest.mark.parametrize("source", ["summary", "server-metrics", "server"])
+def test_one_column_from_the_other_sources(source: str) -> None:
+    (row,) = rows(report(PEER, "--source", source, "--format", "csv"))
+    assert (row["qualitative"], row["Overall"], row["Pooled"]) == ("2.01255",) * 3
+    (rate,) = rows(report(PEER, "--source", source, "--format", "csv", "--metric", "accept_rate"))
+    assert float(rate["qualitative"]) == pytest.approx(100 * 484 / 2254, abs=1e-4)
+
+
+def test_auto_takes_the_best_that_each_run_has_and_says_which(tmp_path: Path) -> None:
+    renamed(copied(tmp_path / "a", SUMMARY, RECORDS, SERVER), "m1")
+    renamed(copied(tmp_path / "b", SUMMARY), "m2")
+    server = renamed(copied(tmp_path / "c", SUMMARY, SERVER), "m3")
+    document = json.loads((server / SUMMARY).read_text())
+    kept = {key: value for key, value in document.items() if key == "input_config"}
+    (server / SUMMARY).write_text(json.dumps(kept))
+    found = rows(report(tmp_path, "--format", "csv"))
+    assert [(row["Model"], row["Source"]) for row in found] == [
+        ("m1", "records"),
+        ("m2", "summary"),
+        ("m3", "server-metrics"),
+    ]
+    assert found[0]["coding"] == "1.97647"
+    assert found[0]["qualitative"] == ""
+    table = report(tmp_path)
+    for said in ("records: a:", "summary: b:", "server-metrics: c:"):
+        assert said in table.stdout
+
+
+def test_a_pinned_source_that_a_run_lacks_names_it(tmp_path: Path) -> None:
+    copied(tmp_path / "whole", SUMMARY, RECORDS)
+    copied(tmp_path / "bare", SUMMARY)
+    for source, run in (("records", "bare"), ("server-metrics", "bare")):
+        result = report(tmp_path, "--source", source)
+        assert result.exit_code == 2
+        assert run in result.stderr
+        assert source in result.stderr
+
+
+def test_paths_that_hold_no_run_are_named(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    for path, said in (("empty", "no run in it"), ("file", "is a file"), ("nowhere", "no such folder")):
+        result = report(tmp_path / path)
+        assert result.exit_code == 2
+        assert said in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_a_folder_given_twice_counts_once() -> None:
+    (row,) = rows(report(PEER, PEER.parent, "--pool", "--format", "csv"))
+    assert row["Pooled n"] == "16"
+
+
+def test_same_model_and_category_are_two_rows_or_one_pooled(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        copied(tmp_path / name, SUMMARY, RECORDS)
+    apart = rows(report(tmp_path, "--format", "csv"))
+    assert [row["Run"] for row in apart] == ["one", "two"]
+    (row,) = rows(report(tmp_path, "--format", "csv", "--pool"))
+    assert (row["Run"], row["coding n"], row["Pooled"], row["Pooled n"]) == ("one two", "12", "2.01255", "32")
+    assert "two" in report(tmp_path).stdout
+
+
+def test_runs_of_one_category_each_share_a_row(tmp_path: Path) -> None:
+    for category in ("math", "coding"):
+        folder = copied(tmp_path / category, SUMMARY)
+        text = (folder / SUMMARY).read_text().replace("speed_bench_qualitative", f"speed_bench_{category}")
+        (folder / SUMMARY).write_text(text)
+    (row,) = rows(report(tmp_path, "--format", "csv"))
+    assert (row["coding"], row["math"], row["Pooled n"]) == ("2.01255", "2.01255", "32")
+
+
+def test_columns_stand_in_the_conventional_order() -> None:
+    given_columns = {"zebra", "mbpp", "gsm8k", "mixed", "low_entropy", "writing", "coding", "apple"}
+    assert order_columns(given_columns) == [
+        *("coding", "writing", "low_entropy", "mixed", "gsm8k", "mbpp", "apple", "zebra"),
+    ]
+
+
+def test_gauges_are_marked_and_averaged_where_pooled(tmp_path: Path) -> None:
+    for name, value in (("a", 2.0), ("b", 3.0)):
+        folder = copied(tmp_path / name, SUMMARY)
+        metrics = {"sglang:spec_accept_length": {"type": "gauge", "series": [{"stats": {"avg": value}}]}}
+        (folder / SERVER).write_text(json.dumps({"metrics": metrics}))
+    marked = report(tmp_path, "--source", "server-metrics")
+    assert "~2.00" in marked.stdout
+    assert "not token-weighted" in marked.stdout
+    (row,) = rows(report(tmp_path, "--source", "server-metrics", "--pool", "--format", "csv"))
+    assert row["qualitative"] == "2.5"
+    assert "gauge" in row["Source"]
+    document = json.loads(report(tmp_path, "--source", "server", "--format", "json").stdout)
+    assert document["rows"][0]["cells"]["qualitative"]["token_weighted"] is False
+
+
+def test_counters_win_over_gauges_and_all_engines_count(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "run", SUMMARY, SERVER)
+    document = json.loads((folder / SERVER).read_text())
+    for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"):
+        series = document["metrics"][f"vllm:spec_decode_{name}"]["series"]
+        series.append({**series[0], "stats": {"total": 100.0 if name == "num_drafts" else 0.0}})
+    document["metrics"]["vllm:spec_accept_length"] = {"type": "gauge", "series": [{"stats": {"avg": 9.0}}]}
+    (folder / SERVER).write_text(json.dumps(document))
+    (row,) = rows(report(folder, "--source", "server-metrics", "--format", "csv"))
+    assert float(row["qualitative"]) == pytest.approx(1 + 484 / 578, abs=1e-5)
+
+
+def test_intervals_are_those_of_the_records() -> None:
+    records = [r for r in load_records(PEER).records if r.phase is Phase.PROFILING]
+    terms = clustered(
+        records, lambda r: r.acceptance and (r.acceptance.num_accepted_draft_tokens, r.acceptance.num_spec_steps)
+    )
+    expected = ratio(terms).scaled(1, 1)
+    (row,) = rows(report(PEER, "--intervals", "--format", "csv"))
+    assert float(row["Pooled low"]) == pytest.approx(expected.low or 0, rel=1e-5)
+    assert float(row["Pooled high"]) == pytest.approx(expected.high or 0, rel=1e-5)
+    assert row["qa low"] == ""  # two requests are too few for one
+    assert "[1.63, 2.40]" in report(PEER, "--intervals", "--format", "markdown").stdout
+
+
+def test_conversations_are_the_clusters_of_intervals(tmp_path: Path) -> None:
+    records = []
+    for conversation in range(6):
+        for turn in range(3):
+            histogram = {conversation % 3: 4, 5: turn + 1}
+            one = record(
+                conversation * 3 + turn, start=0, contents=(1, 2), tokens=9, histogram=histogram, category="qa"
+            )
+            one.prompt_id, one.turn_index = f"c{conversation}", turn
+            records.append(one)
+    folder = written(tmp_path / "run", records)
+    terms = clustered(
+        records, lambda r: r.acceptance and (r.acceptance.num_accepted_draft_tokens, r.acceptance.num_spec_steps)
+    )
+    expected = ratio(terms).scaled(1, 1)
+    found = read_pools(folder, clustered=True).categories["qa"].length()
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert found.n == 6
+    assert read_pools(folder, clustered=True).categories["qa"].requests == 18
+
+
+# Reading.
+
+
+def written(folder: Path, records: list[RequestRecord]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RECORDS).write_bytes(b"".join(record_line(r, 0) for r in records))
+    return folder
+
+
+def test_a_killed_run_and_compressed_files_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    data = (PEER / RECORDS).read_bytes()
+    with gzip.open(folder / f"{RECORDS}.gz", "wb") as file:
+        file.write(data[:-200])
+    result = report(folder)
+    assert result.exit_code == 0
+    assert "run: 1 line of its records could not be read" in result.stdout
+    assert result.stdout.splitlines()[3].split()[0] == "unknown"
+    assert len(load_records(folder).records) == 17
+
+
+def test_a_cut_archive_is_an_error_that_names_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / f"{RECORDS}.gz").write_bytes(gzip.compress((PEER / RECORDS).read_bytes())[:-100])
+    result = report(folder)
+    assert result.exit_code == 2
+    assert "profile_export.jsonl.gz" in result.stderr
+
+
+NAMES = st.sampled_from(["qa", "coding", "a,b", 'quo"te', "back\\slash", "日本", '"source_kind":"x"', ""])
+
+
+@st.composite
+def some_records(draw: st.DrawFn) -> list[RequestRecord]:
+    records = []
+    for index in range(draw(st.integers(0, 25))):
+        kind = draw(st.sampled_from(["ok", "ok", "ok", "failed", "warmup", "silent"]))
+        category = draw(st.none() | NAMES) or None
+        if kind == "failed":
+            message = '{"error":{"spec_decode_acceptance":{"num_spec_steps":3}}}'
+            records.append(failed(index, ErrorKind.SERVER_ERROR, message=message))
+            continue
+        histogram = draw(st.dictionaries(st.integers(0, 5), st.integers(1, 9), min_size=1))
+        phase = Phase.WARMUP if kind == "warmup" else Phase.PROFILING
+        silent = kind == "silent"
+        one = record(
+            index,
+            start=0,
+            contents=tuple(range(1, draw(st.integers(2, 9)))),
+            tokens=5,
+            histogram=None if silent else histogram,
+            reason=DropReason.ABSENT if silent else None,
+            category=category,
+            phase=phase,
+        )
+        one.prompt_id = '"benchmark_phase":"warmup","error":{'
+        records.append(one)
+    return records
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    records=some_records(),
+    block=st.sampled_from([64, 700, 4096, 1 << 18]),
+    parts=st.integers(1, 4),
+    spaced=st.booleans(),
+    cut=st.booleans(),
+)
+def test_scanning_finds_what_parsing_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[RequestRecord],
+    block: int,
+    parts: int,
+    spaced: bool,
+    cut: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("scan")
+    data = b"".join(record_line(r, 0) for r in records)
+    if spaced:  # as another writer would put it
+        data = b"".join(json.dumps(json.loads(line)).encode() + b"\n" for line in data.splitlines())
+    if cut:
+        data = data[:-1]
+    path = folder / RECORDS
+    path.write_bytes(data)
+    expected: dict[str | None, CategoryPool] = {}
+    succeeded = 0
+    for one in load_records(folder).records:
+        if one.phase is Phase.PROFILING and one.succeeded:
+            succeeded += 1
+            if (a := one.acceptance) is not None:
+                pool = expected.setdefault(one.category, CategoryPool())
+                pool.add(a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
+    found = pools_module.RecordPools()
+    edges = [len(data) * i // parts for i in range(parts + 1)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "_BLOCK", block)
+        for start, end in pairwise(edges):
+            found.take(scan.read_part(path, start, end))
+    assert found.categories == expected
+    assert (found.succeeded, found.unreadable) == (succeeded, 0)
+
+
+def test_large_files_are_read_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = copied(tmp_path / "run", SUMMARY)
+    (folder / RECORDS).write_bytes((PEER / RECORDS).read_bytes() * 20)
+    alone = read_pools(folder)
+    monkeypatch.setattr(pools_module, "_SHARE", 1 << 19)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert read_pools(folder) == alone
+    assert alone.total().requests == 320
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"num_spec_steps":28', '"num_spec_steps":-28'),
+        ('"num_spec_steps":28', '"num_spec_steps":"28"'),
+        ('"num_spec_steps":28', '"num_spec_steps":0'),
+        ('"num_accepted_draft_tokens":39', '"num_accepted_draft_tokens":9999'),
+    ],
+)
+def test_counts_that_contradict_each_other_are_left_out_and_counted(tmp_path: Path, old: str, new: str) -> None:
+    folder = copied(tmp_path / "run", SUMMARY)
+    text = (PEER / RECORDS).read_text()
+    hit = text.count(old)
+    (folder / RECORDS).write_text(text.replace(old, new))
+    pools = read_pools(folder)
+    assert 0 < pools.unreadable <= hit
+    assert pools.total().requests == 16 - pools.unreadable
+
+
+# Merging.
+
+
+def split(folder: Path, parts: int) -> list[Path]:
+    lines = (PEER / RECORDS).read_bytes().splitlines(keepends=True)
+    folders = []
+    for part in range(parts):
+        mine = copied(folder / f"client-{part}", SUMMARY)
+        (mine / RECORDS).write_bytes(b"".join(lines[part::parts]))
+        folders.append(mine)
+    return folders
+
+
+def test_clients_pooled_equal_one_client_exactly(tmp_path: Path) -> None:
+    whole = copied(tmp_path / "whole" / "one", SUMMARY, RECORDS)
+    split(tmp_path / "split", 3)
+    one, many = (
+        json.loads(report(path, "--pool", "--intervals", "--format", "json").stdout)
+        for path in (whole, tmp_path / "split")
+    )
+    for document in (one, many):
+        for row in document["rows"] + document["pooled_runs"]:
+            del row["runs"]
+        del document["runs"]
+    assert many == one
+    figures = one["pooled_runs"][0]
+    assert figures["request_count"]["avg"] == 16
+    assert figures["pooled_spec_decode_acceptance_histogram"]["0"] == 306
+    assert {"time_to_first_token", "inter_chunk_latency"} <= figures.keys()
+
+
+def test_pooling_throughput_takes_the_time_of_all(tmp_path: Path) -> None:
+    whole = copied(tmp_path / "whole" / "one", SUMMARY, RECORDS)
+    split(tmp_path / "split", 2)
+    found = [
+        rows(report(path, "--pool", "--metric", "throughput", "--format", "csv"))[0]["Overall"]
+        for path in (whole, tmp_path / "split")
+    ]
+    assert found[0] == found[1]
+    (row,) = rows(report(PEER, "--metric", "throughput", "--format", "csv"))
+    assert float(row["qualitative"]) == pytest.approx(
+        json.loads((PEER / SUMMARY).read_text())["output_token_throughput"]["avg"], rel=1e-5
+    )
+
+
+# A run's own tables.
+
+
+def profile(simulate: Simulate, out: Path, *arguments: str) -> Result:
+    prompts = out.with_suffix(".jsonl")
+    prompts.write_text("".join(json.dumps({"text": f"Count to {i}."}) + "\n" for i in range(9)))
+    return CliRunner().invoke(
+        app,
+        [
+            *("--url", simulate("vllm").url, "--input-file", str(prompts), "--artifact-dir", str(out)),
+            *("--temperature", "0", "--concurrency", "3", "--use-server-token-count", *arguments),
+        ],
+    )
+
+
+def test_without_categories_the_run_prints_its_tables_again(simulate: Simulate, tmp_path: Path) -> None:
+    live = profile(simulate, tmp_path / "run", "--warmup-request-count", "2")
+    assert live.exit_code == 0, live.output
+    again = report(tmp_path / "run")
+    assert again.exit_code == 0, again.output
+    for name in ("Latency", "Acceptance", "Accepted drafts per verify step", "What the server counted"):
+        assert block(again.stdout, name) == block(live.stdout, name), name
+    assert [line for line in again.stdout.splitlines() if line.startswith(("Outcome", "Load", "Prompts"))] == [
+        line for line in live.stdout.splitlines() if line.startswith(("Outcome", "Load", "Prompts"))
+    ]
+
+
+def block(text: str, title: str) -> list[str]:
+    lines = [line.rstrip() for line in text.splitlines()]
+    start = lines.index(title)
+    return lines[start : lines.index("", start)]
+
+
+def test_a_summary_alone_prints_its_tables_too(simulate: Simulate, tmp_path: Path) -> None:
+    live = profile(simulate, tmp_path / "run", "--export-level", "summary")
+    again = report(tmp_path / "run")
+    assert again.exit_code == 0, again.output
+    for name in ("Latency", "Acceptance", "Accepted drafts per verify step"):
+        assert block(again.stdout, name) == block(live.stdout, name), name
+
+
+def test_aiperfs_run_without_categories_prints_tables(tmp_path: Path) -> None:
+    folder = uncategorised(copied(tmp_path / "run", SUMMARY, RECORDS))
+    result = report(folder)
+    assert result.exit_code == 0, result.output
+    assert "16 of 16 requests succeeded" in result.stdout
+    assert "concurrency 2, 2 warm-up requests apart" in result.stdout
+    (row,) = rows(report(folder, "--format", "csv"))
+    assert row["all"] == "2.01255"
+
+
+def test_nothing_to_report_is_said(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "run", SUMMARY)
+    document = json.loads((folder / SUMMARY).read_text())
+    (folder / SUMMARY).write_text(json.dumps({"input_config": document["input_config"]}))
+    result = report(folder)
+    assert result.exit_code == 1
+    assert "no accept length" in result.stderr
+
+
+# Formats.
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    for form in ("table", "csv", "json", "markdown"):
+        path = tmp_path / f"out.{form}"
+        result = report(PEER, "--format", form, "--output", path)
+        assert result.exit_code == 0
+        assert result.stdout == ""
+        assert "1.98" in path.read_text() or "1.976" in path.read_text()
+    missing = report(PEER, "--output", tmp_path / "no" / "where")
+    assert missing.exit_code == 1
+    assert "--output" in missing.stderr
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    folder = renamed(copied(tmp_path / "run", SUMMARY, RECORDS), "a|b\n<script>\x1b[31m[red]")
+    markdown = report(folder, "--format", "markdown").stdout
+    assert "a\\|b &lt;script>" in markdown
+    table = report(folder).stdout
+    assert "\x1b" not in table
+    assert "[red]" in table
+    assert rows(report(folder, "--format", "csv"))[0]["coding"] == "1.97647"
+
+
+def test_a_narrow_terminal_gets_the_columns_in_blocks() -> None:
+    from aiperf_spec.render.matrix import matrix_report
+    from tests.test_tables import shown
+
+    pools = {name: CategoryPool(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)}
+    run = RunFigures("m" * 60, ["run"], Origin.RECORDS, pools=pools)
+    matrix = build_matrix(MatrixMetric.ACCEPT_LENGTH, [run])
+    text = shown(matrix_report(matrix, intervals=True, width=60), 60)
+    assert text.count("Acceptance length") == 3  # the third name is as wide as the first two
+    assert all(len(line) <= 60 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("argument", [("--metric", "speed"), ("--source", "guess"), ("--format", "xml")])
+def test_bad_options_are_refused(argument: tuple[str, str]) -> None:
+    result = report(PEER, *argument)
+    assert result.exit_code == 2
+
+
+def test_json_is_strict() -> None:
+    def refuse(name: str) -> Any:
+        raise AssertionError(name)
+
+    document = json.loads(report(PEER, "--format", "json").stdout, parse_constant=refuse)
+    assert document["rows"][0]["cells"]["qa"] == {"value": pytest.approx(4.2380952), "requests": 2}
+    assert document["rows"][0]["overall_unweighted"] == pytest.approx(2.3994, abs=1e-4)
