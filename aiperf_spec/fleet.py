@@ -24,6 +24,7 @@ from aiperf_spec.config import ProfileConfig
 from aiperf_spec.crew import Crew
 from aiperf_spec.errors import ServerUnavailableError, SpecProfileError
 from aiperf_spec.heartbeat import Heartbeat
+from aiperf_spec.loop import run_in_loop
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.redaction import Redactor
 from aiperf_spec.runner import Requester, Sink, Stop
@@ -162,8 +163,6 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _work(link: Connection, config: ProfileConfig, model: str, share: int, shares: int) -> None:
-    from aiperf_spec.profiling import run_in_loop
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     run_in_loop(_serve(link, config, model, share, shares))
 

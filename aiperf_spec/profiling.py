@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import orjson
@@ -22,6 +21,7 @@ from aiperf_spec.connection import request_headers
 from aiperf_spec.crew import Crew
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
 from aiperf_spec.heartbeat import Heartbeat
+from aiperf_spec.loop import run_in_loop
 from aiperf_spec.models.run import Phase, RequestRecord, RunResult
 from aiperf_spec.notices import run_notices
 from aiperf_spec.redaction import Redactor
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from aiperf_spec.fleet import Fleet
 
 _POLL_SECONDS = 0.5
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -104,35 +102,6 @@ def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
     return result
 
 
-def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere."""
-    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(coroutine)
-
-
-@contextmanager
-def _quiet_collector() -> Iterator[None]:
-    # A full collection walks every record of the run, while arrivals wait for their stamps. Young garbage is still
-    # collected, in short passes; what was there before the run is set aside.
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 1_000_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
 async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     """Run within the caller's event loop; see `profile`."""
     server = split_endpoint(config.url)
@@ -160,25 +129,32 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         if hooks.on_plan is not None and (writer := hooks.on_plan(result)) is not None:
             sinks.append(writer)
         requester = Requester(config, model, client, registry, redactor, counter)
-        sink = _to_all(sinks)
+        crew = Crew(config, workload, requester, _to_all(sinks), stop, hooks.clock)
         async with Meter(config, server, client, hooks.clock) as meter:
-            if config.workers > 1:
-                from aiperf_spec.fleet import Fleet
-
-                async with Fleet(config, model, sink, stop) as fleet, _watching(hooks, lambda: None):
-                    result.failure = await _run_phases(fleet, config, hooks.clock, stop, meter)
-                result.loop_lags_ns, warnings = fleet.lags_ns, fleet.warnings
-            else:
-                crew = Crew(config, workload, requester, sink, stop, hooks.clock)
-                async with Heartbeat(hooks.clock) as heartbeat, _watching(hooks, lambda: requester.in_flight):
-                    result.failure = await _run_phases(crew, config, hooks.clock, stop, meter)
-                result.loop_lags_ns, warnings = heartbeat.lags_ns, registry.warnings
+            elsewhere = await _send(result, crew, hooks, meter)
             result.dataset = workload.info
             result.stopped_by = stop.reason
             await _take_server_metrics(result, meter)
+        warnings = list(dict.fromkeys([*registry.warnings, *elsewhere]))
         result.notices = run_notices(result, proxy=client.proxy, adapter_warnings=warnings)
         result.notices += meter.notices
     return result
+
+
+async def _send(result: RunResult, crew: Crew, hooks: Hooks, meter: Meter) -> list[str]:
+    """Run the phases in this process, or in several; return what the adapters of other processes warned of."""
+    config: ProfileConfig = result.config
+    if config.workers == 1:
+        async with Heartbeat(hooks.clock) as heartbeat, _watching(hooks, lambda: crew.requester.in_flight):
+            result.failure = await _run_phases(crew, config, hooks.clock, crew.stop, meter)
+        result.loop_lags_ns = heartbeat.lags_ns
+        return []
+    from aiperf_spec.fleet import Fleet
+
+    async with Fleet(config, result.model, crew.sink, crew.stop) as fleet, _watching(hooks, lambda: None):
+        result.failure = await _run_phases(fleet, config, hooks.clock, crew.stop, meter)
+    result.loop_lags_ns = fleet.lags_ns
+    return fleet.warnings
 
 
 @asynccontextmanager

@@ -45,7 +45,7 @@ def status_of(path: Path) -> tuple[int, str]:
 
 def events_of(path: Path) -> list[dict[str, Any]]:
     text = path.read_text()
-    if not text.startswith(("data:", "event:")):
+    if not text.startswith(("data:", "event:", ":")):
         return [json.loads(text)]
     lines = [line[6:] for line in text.split("\n") if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]

@@ -37,7 +37,7 @@ PATHS = AdapterRegistry(BUILT_IN).payload_paths
 
 def responses_of(path: Path) -> list[ParsedResponse]:
     data = path.read_bytes()
-    if path.suffix == ".sse" and data.startswith(b"data:"):
+    if path.suffix == ".sse" and data.startswith((b"data:", b":")):
         decoder = SSEDecoder()
         events = decoder.decode(data) + decoder.flush()
     else:

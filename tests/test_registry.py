@@ -258,7 +258,9 @@ class TestRepeatedPayloads:
     def test_objects_nested_deeply_are_no_danger(self, engine: str, depth: int) -> None:
         deep = json.dumps({**PAYLOADS[engine], "x": 0})[:-2] + "[" * depth + "]" * depth + "}"
         twice = [json.loads(deep), json.loads(deep)] if depth < 900 else [parsed(deep), parsed(deep)]
-        assert read(*twice) == read(PAYLOADS[engine])
+        verdict, [warning] = read(*twice)
+        assert verdict == read(PAYLOADS[engine])[0]
+        assert "with x, which is ignored" in warning
 
 
 def parsed(stats: str) -> Any:
@@ -542,5 +544,6 @@ def test_any_payload_is_a_sound_record_or_a_reason(stats: list[Any], usage: Usag
             assert broken_identities(record.model_dump()) == set()
             assert record.num_spec_steps > 0
         # Built-in adapters are ours: they answer for whatever a server sends and do not lean on the guard.
-        assert all("several adapters claim" in warning for warning in registry.warnings)
-        assert len(registry.warnings) <= 1
+        said = ("several adapters claim", "which this was written against")
+        assert all(any(text in warning for text in said) for warning in registry.warnings)
+        assert len(registry.warnings) <= 1 + len(ENGINES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -291,6 +292,7 @@ def test_acceptance_from_an_export() -> None:
     assert length_gauge(unknown) == 3.0
     rate = {"metrics": {"sglang:spec_accept_rate": {"series": [{"stats": {"avg": 0.25}}]}}}
     assert rate_gauge(rate) == 25.0
-    for hostile in ({}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}):
+    shapes: list[dict[str, Any]] = [{}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}]
+    for hostile in shapes:
         assert counted(hostile) is None
         assert rate_gauge(hostile) is None

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from aiperf_spec.analysis.comparison import compare as compare_runs
+from aiperf_spec.analysis.mismatches import Run
+from aiperf_spec.analysis.report import AnalysisOptions, analyse
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.render.analysis import analysis_report
+from aiperf_spec.render.compare import compare_report
 from aiperf_spec.render.comparison import runs_table
 from aiperf_spec.render.histogram import folded, sparkline
 from aiperf_spec.render.notices import word
 from aiperf_spec.render.tables import run_report
-from aiperf_spec.render.text import middle, number, plain
+from aiperf_spec.render.text import middle, narrow, number, plain
 from tests.records import failed, record
+from tests.simulated_runs import simulated_run
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -28,6 +35,13 @@ def shown(renderable: object, width: int) -> str:
     console = Console(file=buffer, width=width, color_system=None, force_terminal=False, legacy_windows=False)
     console.print(renderable)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def compare(name: str, text: str) -> None:
+    """Hold text against its snapshot; UPDATE_SNAPSHOTS=1 writes it instead, to be looked at with git diff."""
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        (SNAPSHOTS / name).write_text(text)
+    assert text == (SNAPSHOTS / name).read_text()
 
 
 def a_run(records: list[RequestRecord], **settings: object) -> RunResult:
@@ -60,8 +74,7 @@ def test_the_report_of_a_mixed_run(width: int) -> None:
     text = shown(run_report(result, summarise(result.records)), width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text.replace("sum…tion", "")
-    snapshot = SNAPSHOTS / f"mixed-{width}.txt"
-    assert text == snapshot.read_text()
+    compare(f"mixed-{width}.txt", text)
 
 
 def test_a_run_without_success_has_no_figures() -> None:
@@ -180,9 +193,6 @@ def test_every_notice_has_words() -> None:
         "counted": 1,
         "usage": 2,
         "requests": 3,
-        "url": "http://h",
-        "reason": "refused",
-        "failed": 1,
         "workers": 2,
         "p50": 1.0,
         "p99": 2.0,
@@ -190,3 +200,48 @@ def test_every_notice_has_words() -> None:
     }
     for kind in NoticeKind:
         assert word(Notice(kind, values))
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_large_numbers_are_never_cut(width: int) -> None:
+    records = [
+        record(i, start=0, contents=(1_000_000 * (i + 1), 9_000_000 * (i + 1)), tokens=10 ** (i + 2), histogram={1: 1})
+        for i in range(6)
+    ]
+    result = a_run(records)
+    text = shown(run_report(result, summarise(result.records)), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    latency = text[text.index("Latency") : text.index("Requests\n")]
+    assert "…" not in latency
+    assert "54.0M" in latency
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_analysis_and_the_comparison_of_runs(width: int) -> None:
+    records = simulated_run(3, 40)
+    for each in records:
+        each.category = ("a-category-with-a-rather-long-name", "coding", "[red]math")[each.index % 3]
+    other = [*simulated_run(3, 40, shift=-0.2, noise=1)]
+    for each in other:
+        each.category = "coding"
+    found = analyse(records, AnalysisOptions(draft_cost=0.1))
+    compared = compare_runs(Run("before", records), [Run("after", other)])
+    for name, renderable in (("analysis", analysis_report(found)), ("compare", compare_report(compared))):
+        text = shown(renderable, width)
+        assert max(len(line) for line in text.splitlines()) <= width
+        compare(f"{name}-{width}.txt", text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (99_999.0, "99,999"),
+        (100_000.0, "100k"),
+        (-410_912.0, "-411k"),
+        (999_600.0, "1.0M"),
+        (54e6, "54.0M"),
+    ],
+)
+def test_numbers_of_statistics_take_six_characters(value: float | None, text: str) -> None:
+    assert narrow(value) == text

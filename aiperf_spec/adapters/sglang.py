@@ -25,7 +25,7 @@ _SIGNATURE = frozenset(
 )
 _SHAPE = Shape(
     engine="SGLang",
-    version="0.5.23",
+    version="version 0.5.23",
     required=_SIGNATURE,
     optional=frozenset(
         {

@@ -17,7 +17,8 @@ _NAME_LIMIT = 60
 class Shape:
     """The fields of an engine's object: `required` are those that its adapter reads and the engine always sends.
 
-    `siblings` are the known fields beside the object in `metrics`, for the engine that puts it there.
+    `version` names, as text, what the adapter was written against. `siblings` are the known fields beside the object
+    in `metrics`, for the engine that puts it there.
     """
 
     engine: str
@@ -100,8 +101,8 @@ def _wording(shape: Shape, skew: _Skew) -> str:
     if skew.unknown:
         changes.append(f"with {_list(skew.unknown)}, which {'are' if len(skew.unknown) > 1 else 'is'} ignored")
     return (
-        f"{shape.engine} is of another version than {shape.version}, which this was written against: "
-        f"it reports acceptance {' and '.join(changes)}"
+        f"{shape.engine} reports acceptance otherwise than in {shape.version}, which this was written against: "
+        f"{' and '.join(changes)}"
     )
 
 

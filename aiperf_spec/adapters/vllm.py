@@ -19,7 +19,7 @@ from aiperf_spec.models.response import ParsedResponse
 _SIGNATURE = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
 _SHAPE = Shape(
     engine="vLLM",
-    version="0.32.0",
+    version="version 0.32.0",
     required=_SIGNATURE | {"draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"},
     optional=frozenset({"per_step_accepted", "per_step_drafted"}),
     siblings=frozenset(TIMING_FIELDS) | {"speculative_decoding"},

@@ -71,6 +71,22 @@ _Base = Annotated[
     typer.Option(help="Folder of the run that `base` in a gate means.", metavar="DIR", rich_help_panel=_GATES),
 ]
 
+_EXAMPLES = """[bold]Examples[/bold]
+
+spec-profile doctor --url 127.0.0.1:8000
+
+spec-profile --url 127.0.0.1:8000 --concurrency 8 --temperature 0
+
+spec-profile -u 127.0.0.1:8000 --input-file prompts.jsonl --request-count 200
+
+spec-profile -u 127.0.0.1:8000 --quiet --require 'acceptance_length >= 2.1'
+
+spec-profile report artifacts --html page.html
+
+spec-profile compare artifacts/before artifacts/after
+"""
+# Paragraphs, for the help joins the lines of one.
+
 app = typer.Typer(
     name="spec-profile",
     no_args_is_help=True,
@@ -86,7 +102,7 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=_EXAMPLES)
 def profile(
     context: typer.Context,
     config: Annotated[
@@ -404,6 +420,9 @@ def report(
         ReportFormat, typer.Option("--format", help="table, csv, json or markdown.", metavar="FORMAT")
     ] = ReportFormat.TABLE,
     output: Annotated[Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with tables and charts, too (needs plots).", metavar="FILE")
+    ] = None,
     analysis: Annotated[
         bool,
         typer.Option(
@@ -439,7 +458,7 @@ def report(
             strict=strict,
             base=base,
         )
-    command.report(path, command.ReportOptions(metric, source, pool, intervals, form, output, examination))
+    command.report(path, command.ReportOptions(metric, source, pool, intervals, form, output, examination, html))
 
 
 @app.command()
@@ -454,11 +473,14 @@ def compare(
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Gates hold for the whole 95 % interval.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with tables and charts, too (needs plots).", metavar="FILE")
+    ] = None,
 ) -> None:
     """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons."""
     from aiperf_spec.cli import compare as command
 
-    command.compare(base, candidate, form=form, require=require or [], strict=strict)
+    command.compare(base, candidate, form=form, require=require or [], strict=strict, page=html)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from aiperf_spec.analysis.gates import GateResult, all_met, evaluate, parse_gate
 from aiperf_spec.analysis.mismatches import Run
 from aiperf_spec.choices import TableFormat
 from aiperf_spec.cli.against import facts_of
+from aiperf_spec.cli.page import comparison_html, expect_page, write_page
 from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
 from aiperf_spec.export.analysis import comparison_json
@@ -25,9 +26,22 @@ from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.text import plain, plural
 
 
-def compare(base: Path, candidates: Sequence[Path], *, form: TableFormat, require: Sequence[str], strict: bool) -> None:
-    """Print each candidate against the base, then the gates; `base` in a gate is the base run."""
+def compare(
+    base: Path,
+    candidates: Sequence[Path],
+    *,
+    form: TableFormat,
+    require: Sequence[str],
+    strict: bool,
+    page: Path | None = None,
+) -> None:
+    """Print each candidate against the base, then the gates; `base` in a gate is the base run.
+
+    `page` is a file to which the comparison is written as HTML too.
+    """
     with translated_errors():
+        if page is not None:
+            expect_page(page)
         gates = [parse_gate(expression) for expression in require]
         if strict and not gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
@@ -45,6 +59,9 @@ def compare(base: Path, candidates: Sequence[Path], *, form: TableFormat, requir
         for run, judged in zip(runs[1:], results, strict=False):
             stdout().print("")
             stdout().print(gates_table(judged, strict=strict, title=f"Gates, {plain(run.name, 60)}"))
+    if page is not None:
+        with translated_errors():
+            write_page(page, comparison_html(comparisons, runs, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(all_met(judged) for judged in results) else ExitCode.GATE)
 
 

@@ -11,8 +11,9 @@ from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.client import Client
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ExitCode
+from aiperf_spec.loop import run_in_loop
 from aiperf_spec.models.run import NoticeKind
-from aiperf_spec.profiling import profile, run_in_loop
+from aiperf_spec.profiling import profile
 from aiperf_spec.render.diagnosis import Diagnosis, ServerFacts, diagnose, diagnosis_report
 from aiperf_spec.render.notices import engine_of, word
 from aiperf_spec.urls import split_endpoint

@@ -15,6 +15,7 @@ from rich.text import Text
 from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
 from aiperf_spec.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.cli.examine import Examination, examine
+from aiperf_spec.cli.page import expect_page, report_html, write_page
 from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.export import names
@@ -46,6 +47,8 @@ class ReportOptions:
     form: ReportFormat
     output: Path | None
     examination: Examination = field(default_factory=Examination)
+    page: Path | None = None
+    """A file to which the report is written as HTML too."""
 
     @property
     def origin(self) -> Origin | None:
@@ -58,6 +61,8 @@ class ReportOptions:
 def report(paths: Sequence[Path], options: ReportOptions) -> None:
     """Print the matrix of the runs at the paths or, where none of them has categories, their own tables."""
     with translated_errors():
+        if options.page is not None:
+            expect_page(options.page)
         gates = options.examination.gates()
         runs = find_runs(paths)
         metric = MatrixMetric(str(options.metric))
@@ -80,6 +85,8 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         data = _rendered(matrix, runs, options, own=own)
         if data is not None:
             _write(data, options.output)
+        if options.page is not None:
+            write_page(options.page, report_html(runs, options.examination, pool=options.pool))
         quiet = options.form is not ReportFormat.TABLE or options.output is not None
         # A run's own tables are followed by its analysis, as they were when it ran.
         shown = [run.path for run in runs if own and not options.pool and run.has_records and not _from_summary([run])]

@@ -16,6 +16,8 @@ from aiperf_spec.export.scan import open_binary
 
 _PREFIXES = ("speed_bench_", "spec_al_")
 """What AIPerf's dataset selectors begin with, before the category."""
+_OLD_SELECTORS = ("custom_dataset_type", "public_dataset")
+"""Where AIPerf had them before its second configuration format."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,19 +41,23 @@ class RunFolder:
 
     @property
     def model(self) -> str:
-        """Return the model's name; "unknown" where the summary does not say."""
+        """Return the model's name, of a killed run from its configuration; "unknown" where nothing says it."""
         items = dig(self.summary, "input_config", "models", "items")
-        for item in items if isinstance(items, list) else ():
-            if isinstance(item, dict) and isinstance(item.get("name"), str) and item["name"]:
-                return str(item["name"])
-        return "unknown"
+        found = [dig(item, "name") for item in items] if isinstance(items, list) else []
+        # AIPerf before its second configuration format.
+        before = dig(self.summary, "input_config", "endpoint", "model_names")
+        found += before if isinstance(before, list) else []
+        found += [] if self.summary else _configured_models(self.path)
+        return next((name for name in found if isinstance(name, str) and name), "unknown")
 
     @property
     def selector_category(self) -> str | None:
         """Return the category that the dataset's selector names: of records without one, and of the whole run."""
         datasets = dig(self.summary, "input_config", "datasets")
-        for dataset in datasets if isinstance(datasets, list) else ():
-            selector = (dataset.get("format") or dataset.get("dataset")) if isinstance(dataset, dict) else None
+        entries = datasets if isinstance(datasets, list) else ()
+        selectors = [dig(dataset, "format") or dig(dataset, "dataset") for dataset in entries]
+        selectors += [dig(self.summary, "input_config", "input", key) for key in _OLD_SELECTORS]
+        for selector in selectors:
             for prefix in _PREFIXES:
                 if isinstance(selector, str) and selector.startswith(prefix):
                     return selector.removeprefix(prefix)
@@ -67,6 +73,17 @@ def dig(value: Any, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
+
+
+def _configured_models(folder: Path) -> list[Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load((folder / names.CONFIG_YAML).read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return []
+    models = dig(document, "benchmark", "models")
+    return models if isinstance(models, list) else []
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunFolder]:

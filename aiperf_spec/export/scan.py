@@ -29,9 +29,6 @@ _METRICS = b'},"metrics":{'
 _ACCEPTANCE = b'"spec_decode_acceptance":{'
 _ERROR = b'"error":{'
 _COUNTS = re.compile(rb'"num_accepted_draft_tokens":(\d+),"num_draft_tokens":(\d+),"num_spec_steps":(\d+)[,}]')
-_HEAD = 2048
-"""Within so many bytes of its start a line says its category and phase, or is parsed in full."""
-
 Terms = tuple[int, int, int]
 """What one request adds: accepted drafts, verify steps, proposed drafts."""
 UNREADABLE = (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, ValueError)
@@ -49,20 +46,10 @@ class Sums:
 
     def add(self, category: str | None, accepted: int, steps: int, proposed: int) -> None:
         """Add one request."""
-        add(self.rows.setdefault(category, [0] * 9), accepted, steps, proposed)
-
-
-def add(row: list[int], accepted: int, steps: int, proposed: int) -> None:
-    """Add one request to a row."""
-    row[0] += 1
-    row[1] += accepted
-    row[2] += steps
-    row[3] += proposed
-    row[4] += accepted * accepted
-    row[5] += accepted * steps
-    row[6] += steps * steps
-    row[7] += accepted * proposed
-    row[8] += proposed * proposed
+        row = self.rows.setdefault(category, [0] * 9)
+        squares = (accepted * accepted, accepted * steps, steps * steps, accepted * proposed, proposed * proposed)
+        for i, value in enumerate((1, accepted, steps, proposed, *squares)):
+            row[i] += value
 
 
 def open_binary(path: Path, buffering: int = 0) -> BinaryIO:
@@ -127,34 +114,44 @@ def _take(block: bytes, first: int, last: int, part: Sums) -> None:
     rows: dict[bytes, list[int]] = {}
     position = first
     while (newline := find(b"\n", position, last)) >= 0:
-        head = find(_METRICS, position, min(position + _HEAD, newline))
-        kind = find(_KIND, position, head) + len(_KIND)
-        category = block[kind : find(b",", kind, newline)]
+        # Metadata comes first and says profiling, then metrics, and nothing but acceptance behind them.
+        kind = find(_KIND, position, newline) + len(_KIND)
+        phase = find(_PROFILING, kind, newline)
         at = rfind(_ACCEPTANCE, position, newline)
-        counts = counts_in(block, at, newline) if at >= 0 else None
+        category = block[kind : find(b",", kind, newline)]
+        counts = counts_in(block, at, newline) if 0 <= phase < at else None
+        row = rows.get(category)
         if (
             counts is None
-            or head < 0
-            or kind < len(_KIND)
+            or kind < position + len(_KIND)
             or not starts(_METADATA, position)
-            or find(_PROFILING, kind, head) < 0
-            or find(_ERROR, at, newline) >= 0
-            or (category not in rows and not _is_plain(category))
+            or find(_METRICS, phase, at) < 0
+            or find(_ERROR, counts.end(), newline) >= 0
+            or (row is None and not _is_plain(category))
         ):
             if newline > position:
                 _parse(block[position:newline], part)
-        else:
-            accepted, proposed, steps = map(int, counts.groups())
-            if accepted > proposed or (proposed and not steps):
-                part.unreadable += 1
-            else:
-                if not starts(_TURN, kind - len(_TURN)) and find(_FIRST_TURN, position, kind) < 0:
-                    part.has_turns = True
-                row = rows.get(category)
-                if row is None:
-                    row = rows[category] = [0] * 9
-                add(row, accepted, steps, proposed)
+            position = newline + 1
+            continue
+        if not starts(_TURN, kind - len(_TURN)) and find(_FIRST_TURN, position, kind) < 0:
+            part.has_turns = True
         position = newline + 1
+        a, p, s = counts.groups()
+        accepted, proposed, steps = int(a), int(p), int(s)
+        if accepted > proposed or (proposed and not steps):
+            part.unreadable += 1
+            continue
+        if row is None:
+            row = rows[category] = [0] * 9
+        row[0] += 1
+        row[1] += accepted
+        row[2] += steps
+        row[3] += proposed
+        row[4] += accepted * accepted
+        row[5] += accepted * steps
+        row[6] += steps * steps
+        row[7] += accepted * proposed
+        row[8] += proposed * proposed
     for encoded, row in rows.items():
         part.succeeded += row[0]
         into = part.rows.setdefault(_decoded(encoded), [0] * 9)

@@ -51,8 +51,13 @@ def compare_report(comparisons: ComparisonSet) -> RenderableType:
     for comparison in comparisons.comparisons:
         for part in _parts(comparison):
             parts += [part, ""]
-    parts.append(Text(_method(comparisons), style="dim"))
+    parts.append(Text(method(comparisons), style="dim"))
     return Renderables(*parts)
+
+
+def comparison_report(comparison: Comparison) -> RenderableType:
+    """Return one candidate against the base."""
+    return Renderables(*_parts(comparison))
 
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
@@ -120,7 +125,8 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
     return titled(title, table, notes)
 
 
-def _method(comparisons: ComparisonSet) -> str:
+def method(comparisons: ComparisonSet) -> str:
+    """Return in words how figures were compared."""
     correction = (
         f"Verdicts are corrected for {plural(comparisons.tests, 'comparison')} (Holm; the pooled length weighs as much "
         "as all others together): better, worse and differs stand where the corrected p is below 0.05"

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.render.notices import ENABLE, engine_of
 from aiperf_spec.render.tables import REASONS
@@ -64,7 +64,7 @@ def diagnose(result: RunResult, facts: ServerFacts, *, asked_for_user: bool = Fa
         ("Request", *_request(record)),
     ]
     if record is None or not record.succeeded:
-        return Diagnosis(rows, ["make this request succeed first"] if record is not None else [], reported=False)
+        return Diagnosis(rows, [_mend(record)], reported=False)
     reported = acceptance is not None or record.drop_reason is DropReason.ZERO_STEP
     rows += [("Speculation", *_speculation(record, counted)), ("Per request", *_reporting(record, engine))]
     changes = _changes(record, engine, counted, asked=_asked(result), reported=reported)
@@ -107,6 +107,18 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
     tokens = "" if record.output_tokens is None else f", {plural(record.output_tokens, 'token')}"
     took = number((record.end_ns - record.start_ns) / 1e6, 0)
     return f"answered in {took} ms{tokens}", "green"
+
+
+def _mend(record: RequestRecord | None) -> str:
+    if record is None or record.error is None or record.error.kind is ErrorKind.CANCELLED:
+        return "ask again: the request was stopped before it ended"
+    if record.error.kind is ErrorKind.CONNECT:
+        return "check that the server runs and that --url names it"
+    if record.error.status in (401, 403):
+        return "give the server's key with --api-key or OPENAI_API_KEY"
+    if record.error.status == 404:
+        return "check --model against /v1/models, and the path that --url names"
+    return "make this request succeed first: nothing can be said before"
 
 
 def _speculates(metrics: ServerMetrics | None, facts: ServerFacts) -> bool | None:

@@ -75,7 +75,8 @@ def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, in
         cells: list[list[str]] = []
         for name in columns:
             if name == "Overall":
-                cells.append([number(row.overall)])
+                mark = "~" if any(cell.gauge for cell in row.cells.values()) else ""
+                cells.append([f"{mark}{number(row.overall)}"])
             else:
                 cell = row.pooled if name == "Pooled" else row.cells.get(name)
                 cells.append(_lines(cell, intervals=intervals))

@@ -65,7 +65,9 @@ class Display:
         if self._drawn:
             self._write(f"{_up(self._drawn, self._console.width)}\r\x1b[J")
             self._drawn = []
-        elif self._wrote_line or (self._always_ends and self.standing.changes[0]):
+            return
+        self.standing.in_flight = 0
+        if self._wrote_line or (self._always_ends and self.standing.changes[0]):
             self._write(simple_line(self.standing, self._clock()) + "\n")
 
     async def watch(self, in_flight: Callable[[], int | None]) -> None:

@@ -16,7 +16,7 @@ from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.text import count, number
 
 _CAPTION = (
-    "The server's clock starts when a request is scheduled and stops at its last token; ours holds the queue, the "
+    "The server's TTFT begins when a request is scheduled, after the queue; ours holds the queue, tokenisation, the "
     "network and both programs too."
 )
 

@@ -20,7 +20,7 @@ from aiperf_spec.render.layout import new_table
 from aiperf_spec.render.requests import requests_table
 from aiperf_spec.render.server_counts import reconciliation_table
 from aiperf_spec.render.server_timing import server_timing_table
-from aiperf_spec.render.text import cell, count, middle, number, plain, plural
+from aiperf_spec.render.text import cell, count, middle, narrow, number, plain, plural
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
 
@@ -143,8 +143,9 @@ def errors_table(summary: Summary) -> Table:
     return table
 
 
-def _stats_table(title: str) -> Table:
-    table = new_table(title)
+def _stats_table(title: str, better: str) -> Table:
+    table = new_table("")
+    table.title = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
     table.add_column("Metric", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     for name in _COLUMNS:
@@ -157,12 +158,12 @@ def _label(metric: RecordMetric | RunMetric) -> str:
 
 
 def _stats_row(table: Table, metric: RecordMetric, stats: Stats) -> None:
-    table.add_row(_label(metric), count(stats.count), *(number(stats.value(name)) for name in _COLUMNS))
+    table.add_row(_label(metric), count(stats.count), *(narrow(stats.value(name)) for name in _COLUMNS))
 
 
 def latency_table(summary: Summary) -> Table:
     """Return the latencies of successful requests; a metric that no request has says so."""
-    table = _stats_table("Latency")
+    table = _stats_table("Latency", "times: lower is better")
     for metric in RECORD_METRICS:
         if metric.group is not Group.LATENCY:
             continue
@@ -179,7 +180,7 @@ def acceptance_table(summary: Summary) -> RenderableType:
     head = Text(f"{count(pooled.requests)} of {plural(summary.succeeded, 'successful request')} reported acceptance")
     if not pooled.requests:
         return Text.assemble(("Acceptance\n", "bold"), head)
-    table = _stats_table("Acceptance")
+    table = _stats_table("Acceptance", "length and rate: higher is better")
     for metric in RECORD_METRICS:
         if metric.group is Group.ACCEPTANCE and (stats := summary.record_stats.get(metric.tag)) is not None:
             _stats_row(table, metric, stats)

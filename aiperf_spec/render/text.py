@@ -50,6 +50,14 @@ def number(value: float | None, decimals: int = 2) -> str:
     return f"{value:,.{shown}f}"
 
 
+def narrow(value: float | None) -> str:
+    """Return a figure in at most six characters up to 10^9, in thousands or millions from 100,000 on."""
+    if value is None or abs(value) < 99_999.5:
+        return number(value)
+    factor, unit = (1e3, "k") if abs(value) < 999_500 else (1e6, "M")
+    return f"{number(value / factor, 0 if factor == 1e3 else 1)}{unit}"
+
+
 def count(value: int) -> str:
     """Return a whole number with separators."""
     return f"{value:,}"

@@ -24,9 +24,13 @@ def _place(variable: str, what: str, part: str = "") -> Path:
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+def vllm_python() -> Path:
+    return _place("SPEC_PROFILE_VLLM", "a Python with vLLM is")
+
+
+@pytest.fixture(scope="session")
+def serve(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
     """Return what serves a setup; a server runs until another setup is asked for."""
-    python = _place("SPEC_PROFILE_VLLM", "a Python with vLLM is")
     models = _place("SPEC_PROFILE_MODELS", f"the folder with the model {MODEL!r} is", MODEL)
     running: list[Engine] = []
 
@@ -38,7 +42,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
         if not running or running[0].setup != setup:
             stop()
             log = tmp_path_factory.mktemp("vllm") / "server.log"
-            running.append(Engine(python, models, setup, log))
+            running.append(Engine(vllm_python, models, setup, log))
             running[0].start()
             running[0].wait_until_ready()
         return running[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,20 @@ async def test_the_server_times_requests_too(engine: Engine, tmp_path: Path, end
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["stream", "body"])
-@pytest.mark.parametrize("endpoint", ["chat", "completions"])
-@pytest.mark.parametrize("how", ["n", "prompts"])
-async def test_several_sequences(engine: Engine, tmp_path: Path, endpoint: str, streaming: bool, how: str) -> None:
-    settings: dict[str, Any] = {"endpoint_type": endpoint, "streaming": streaming, "max_tokens": 24}
-    if how == "n":
-        settings |= {"extra_inputs": {"n": 2, "seed": 7}, "temperature": 1}
-    elif endpoint == "chat":
-        pytest.skip("a chat request has one prompt")
-    else:
-        settings |= {"batch_size_text": 2}
-    [record] = (
-        await profiled(engine, input_file=write_prompts(tmp_path, CODE, "import os\n"), request_count=1, **settings)
-    ).records
+@pytest.mark.parametrize(
+    ("endpoint", "several"),
+    [
+        pytest.param("chat", {"extra_inputs": {"n": 2, "seed": 7}, "temperature": 1}, id="chat-n"),
+        pytest.param("completions", {"extra_inputs": {"n": 2, "seed": 7}, "temperature": 1}, id="completions-n"),
+        pytest.param("completions", {"batch_size_text": 2}, id="completions-prompts"),
+    ],
+)
+async def test_several_sequences(
+    engine: Engine, tmp_path: Path, endpoint: str, streaming: bool, several: dict[str, Any]
+) -> None:
+    file = write_prompts(tmp_path, CODE, "import os\n")
+    settings: dict[str, Any] = {"endpoint_type": endpoint, "streaming": streaming, "request_count": 1, **several}
+    [record] = (await profiled(engine, input_file=file, max_tokens=24, **settings)).records
     assert record.error is None
     assert figures_of(record) == DropReason.MULTI_SEQUENCE
     assert payload_of(events_of(record)) is None
@@ -197,7 +199,6 @@ async def test_an_abort_in_mid_stream_is_on_the_servers_side_alone(engine: Engin
     file = write_prompts(tmp_path, CODE)
     hooks = Hooks(sinks=[stop_after_two], on_stop=stops.append)
     with counted(engine) as grown:
-        # The third request is the one that never ends by itself.
         long = write_rows(tmp_path, [(CODE, 24), (CODE, 24), (CODE, 1500), (CODE, 1500)])
         result = await profiled(engine, hooks, input_file=long, concurrency=3, max_tokens=1500)
     kinds = sorted(str(record.error.kind) if record.error else "" for record in result.records)
@@ -213,8 +214,6 @@ async def test_an_abort_in_mid_stream_is_on_the_servers_side_alone(engine: Engin
 
 
 def write_rows(folder: Path, rows: list[tuple[str, int]]) -> Path:
-    import json
-
     file = folder / "rows.jsonl"
-    file.write_text("".join(json.dumps({"text": text, "max_tokens": tokens}) + "\n" for text, tokens in rows))
+    file.write_text("".join(json.dumps({"text": text, "output_length": tokens}) + "\n" for text, tokens in rows))
     return file

@@ -40,7 +40,7 @@ class Engine:
 
     def __init__(self, python: Path, models: Path, setup: Setup, log: Path) -> None:
         self.setup = setup
-        self._port = _free_port()
+        self._port = free_port()
         self._command = [str(python), "-m", "vllm.entrypoints.openai.api_server", *_arguments(models, setup)]
         self._command += ["--port", str(self._port)]
         self._log = log
@@ -133,7 +133,7 @@ def _arguments(models: Path, setup: Setup) -> Iterator[str]:
     yield from setup.options
 
 
-def _free_port() -> int:
+def free_port() -> int:
     for port in _PORTS:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,0 +1,142 @@
+"""Write results as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from aiperf_spec.analysis.comparison import ComparisonSet
+from aiperf_spec.analysis.gates import GateResult
+from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_matrix
+from aiperf_spec.analysis.mismatches import Run
+from aiperf_spec.analysis.report import analyse
+from aiperf_spec.cli.terminal import stderr
+from aiperf_spec.errors import ConfigError, ExportError
+from aiperf_spec.export import names
+from aiperf_spec.export.analysis import load_baseline
+from aiperf_spec.export.figures import run_figures
+from aiperf_spec.export.folders import RunFolder, dig, existing, find_runs
+from aiperf_spec.export.loaded import load_run
+from aiperf_spec.export.pools import read_pools
+from aiperf_spec.export.resummary import load_summary
+from aiperf_spec.export.texts import load_texts
+from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord
+from aiperf_spec.render.notices import word
+from aiperf_spec.render.page.plots import require_matplotlib
+
+if TYPE_CHECKING:
+    from aiperf_spec.cli.examine import Examination
+    from aiperf_spec.render.page.runs import PageRun
+
+_READABLE = 256 << 20
+"""Bytes of records up to which a run gets charts; beyond, its page is made of its summary, in constant memory."""
+
+
+def expect_page(file: Path) -> None:
+    """Raise `ConfigError` where no page could be made, or be written there."""
+    require_matplotlib()
+    _refuse_folder(file)
+
+
+def report_html(runs: Sequence[RunFolder], asked: Examination, *, pool: bool = False) -> bytes:
+    """Return the page of runs, analysed as asked; with `pool`, all runs of a model are one."""
+    from aiperf_spec.render.page.runs import runs_page
+
+    groups: list[list[RunFolder]] = [[run] for run in runs]
+    if pool:
+        by_model: dict[str, list[RunFolder]] = {}
+        for run in runs:
+            by_model.setdefault(run.model, []).append(run)
+        groups = list(by_model.values())
+    baseline = None if asked.baseline is None else load_baseline(asked.baseline)
+    return runs_page([_page_run(group, asked, baseline) for group in groups], _matrix(runs, pool=pool))
+
+
+def comparison_html(
+    comparisons: ComparisonSet, runs: Sequence[Run], gates: Sequence[Sequence[GateResult]], *, strict: bool
+) -> bytes:
+    """Return the page of a comparison; the first run is the base."""
+    from aiperf_spec.render.page.comparison import ComparedRun, comparison_page
+
+    compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
+    matrix = _matrix(find_runs([Path(run.name) for run in runs]))
+    return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=matrix)
+
+
+def write_page(file: Path, page: bytes) -> None:
+    """Write a page, and say where; raises `ExportError`."""
+    _refuse_folder(file)
+    try:
+        file.write_bytes(page)
+    except OSError as error:
+        raise ExportError(f"--html {str(file)!r}: {error.strerror or error}") from None
+    stderr().print(Text(f"written: {file}"), soft_wrap=True)
+
+
+def _refuse_folder(file: Path) -> None:
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(
+            f"--html {str(file)!r}: not a file that can be written", "name a file in a folder that exists"
+        )
+
+
+def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[RequestRecord] | None) -> PageRun:
+    from aiperf_spec.render.page.runs import PageRun
+
+    first = group[0]
+    path = existing(first.path, names.RECORDS_JSONL)
+    if len(group) == 1 and first.summary and (path is None or path.stat().st_size > _READABLE):
+        loaded = load_run([RunFolder(first.path, first.summary, summary_only=True)])
+        loaded.result.notices = _notices(first)
+        return PageRun(first.name, loaded.result, load_summary(first), None, _configuration(first))
+    result = load_run(group).result
+    result.notices = [notice for folder in group for notice in _notices(folder)]
+    analysis = analyse(result.records, asked.options, baseline=baseline)
+    texts = {}
+    if result.artifact_dir is not None:
+        texts = load_texts(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})
+    name = ", ".join(run.name for run in group)
+    return PageRun(name, result, summarise(result.records), analysis, _configuration(first), texts)
+
+
+def _notices(run: RunFolder) -> list[Notice]:
+    """Return the notices that the run gave, from its summary; one that no wording fits is left out."""
+    found = dig(run.summary, "spec_profile", "notices")
+    notices = []
+    for each in found if isinstance(found, list) else []:
+        try:
+            notice = Notice(NoticeKind(each["kind"]), {key: value for key, value in each.items() if key != "kind"})
+            word(notice)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+        notices.append(notice)
+    return notices
+
+
+def _configuration(run: RunFolder) -> str:
+    path = existing(run.path, names.CONFIG_YAML)
+    try:
+        return "" if path is None or path.suffix == ".gz" else path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:
+    metric = MatrixMetric.ACCEPT_LENGTH
+    figures = [
+        run_figures(
+            run,
+            metric,
+            None,
+            intervals=True,
+            pool=pool,
+            records=read_pools(run.path, clustered=True) if run.has_records else None,
+        )
+        for run in runs
+    ]
+    matrix = build_matrix(metric, figures, pool=pool)
+    return matrix if matrix.has_values and set(matrix.columns) != {WHOLE_RUN} else None

@@ -1,0 +1,235 @@
+"""What is shown while a run goes on: frames at several widths, and who gets which display."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from aiperf_spec.choices import Ui
+from aiperf_spec.cli.app import app
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.models.run import ErrorKind, Phase
+from aiperf_spec.render.live import Line, Standing, frame, simple_line
+from aiperf_spec.render.progress import Display, chosen_ui, paint
+from tests.records import MS, failed, record
+from tests.support import Simulate
+
+NOW = 5_000 * MS
+
+
+def standing(requests: int = 40, total: int | None = 100, warmup: int = 0, **settings: Any) -> Standing:
+    config = ProfileConfig(url="http://h:1", warmup_request_count=warmup, **{"concurrency": 8, **settings})
+    state = Standing(config)
+    state.expect({Phase.WARMUP: warmup, Phase.PROFILING: total})
+    for index in range(requests):
+        histogram = {0: 4 + index % 3, 1: 2, 12: 1}
+        state.take(record(index, start=index * 100, contents=(9, 80), tokens=20, histogram=histogram, proposed=200))
+    return state
+
+
+def lines(state: Standing, width: int = 80, height: int = 40, now: int = NOW, **settings: Any) -> list[str]:
+    return ["".join(text for text, _ in line) for line in frame(state, now, width, height, **settings)]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_frame_fits_and_says_where_the_run_stands(width: int) -> None:
+    shown = lines(standing(), width)
+    assert max(map(len, shown)) < width
+    assert "40 of 100" in shown[0]
+    assert " 40%" in shown[0]
+    assert "8 in flight, 0 failed, 8.0/s, 0:08 left" in shown[1]
+    assert shown[2].startswith("accept length  2.76  (95 %: 2.70 to 2.81)")
+    assert shown[3].startswith("draft rate     7.00 %")
+    assert "TTFT           p50 9.00, p99 9.00 ms, last 10 s" in "\n".join(shown)
+    assert ">=8" in "\n".join(shown)
+    assert len(shown) == (11 if width == 140 else 15)
+
+
+def test_a_low_terminal_keeps_what_comes_first() -> None:
+    assert len(lines(standing(), height=4)) == 3
+    assert len(lines(standing(), width=20, height=1)) == 1
+
+
+def test_ascii_terminals_get_ascii() -> None:
+    assert "".join(lines(standing(), ascii_only=True)).isascii()
+
+
+def test_warm_up_is_labelled_and_in_no_figure() -> None:
+    state = standing(0, warmup=4)
+    state.take(record(0, start=0, contents=(5, 9), tokens=9, histogram={3: 2}, phase=Phase.WARMUP))
+    shown = lines(state)
+    assert shown[0].startswith("warm-up")
+    assert "in no figure" in shown[1]
+    assert shown[2] == "accept length  –"
+    assert len(shown) == 6
+    for index in range(1, 4):
+        state.take(record(index, start=0, contents=(5, 9), tokens=9, histogram={3: 2}, phase=Phase.WARMUP))
+    assert lines(state)[0].startswith("profiling")
+
+
+@pytest.mark.parametrize(
+    ("done", "settings", "stage"),
+    [
+        (3, {}, "ramp-up"),
+        (40, {}, None),
+        (95, {}, "draining"),
+        (3, {"concurrency": 1}, None),
+        (3, {"request_rate": 5.0}, None),
+        (40, {"benchmark_duration": 2.0}, "grace period"),
+    ],
+)
+def test_beginning_and_end_are_labelled(done: int, settings: dict[str, Any], stage: str | None) -> None:
+    text = "\n".join(lines(standing(done, **settings)))
+    for word in ("ramp-up", "draining", "grace period"):
+        assert (word in text) == (word == stage)
+
+
+def test_failures_are_counted() -> None:
+    state = standing()
+    state.take(failed(41, ErrorKind.TIMEOUT, message="[red]\x1b[2J"))
+    text = "\n".join(lines(state))
+    assert "1 failed" in text
+    assert "\x1b" not in text
+
+
+def test_without_a_total_there_is_no_bar() -> None:
+    shown = lines(standing(total=None))
+    assert shown[0] == "profiling      40 done"
+    assert "left" not in shown[1]
+    timed = lines(standing(total=None, benchmark_duration=10.0))
+    assert "50%" in timed[0]
+    assert "0:05 left" in timed[1]
+
+
+def test_turns_of_conversations_get_no_interval() -> None:
+    state = standing()
+    later = record(41, start=0, contents=(5, 9), tokens=9, histogram={3: 2})
+    later.turn_index = 1
+    state.take(later)
+    assert "95 %" not in lines(state)[2]
+
+
+def test_percentiles_are_of_the_last_ten_seconds() -> None:
+    state = standing()
+    assert "p50" in lines(state)[4]
+    assert lines(state, now=60_000 * MS)[4] == "TTFT           –"
+
+
+def test_a_simple_line_is_one_line() -> None:
+    text = simple_line(standing(), NOW)
+    assert "\n" not in text
+    assert text.startswith("profiling: 40 of 100 done, 8 in flight, 0 failed, 8.0/s, 0:08 left; length 2.76")
+
+
+def test_colours_go_under_no_color() -> None:
+    line: Line = [("a", "bold red"), ("b", ""), ("c", "cyan")]
+    assert paint(line, style=True, colour=True) == "\x1b[1;31ma\x1b[0mb\x1b[36mc\x1b[0m"
+    assert paint(line, style=True, colour=False) == "\x1b[1ma\x1b[0mbc"
+    assert paint(line, style=False, colour=False) == "abc"
+
+
+def console(*, terminal: bool = True, width: int = 80) -> Console:
+    return Console(
+        file=io.StringIO(),
+        force_terminal=terminal,
+        width=width,
+        height=30,
+        color_system="standard",
+        legacy_windows=False,
+    )
+
+
+def test_who_gets_which_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert chosen_ui(console(), Ui.AUTO) is Ui.LIVE
+    assert chosen_ui(console(terminal=False), Ui.AUTO) is Ui.SIMPLE
+    assert chosen_ui(console(terminal=False), Ui.LIVE) is Ui.SIMPLE
+    assert chosen_ui(console(), Ui.NONE) is Ui.NONE
+    monkeypatch.setenv("TERM", "dumb")
+    assert chosen_ui(console(), Ui.AUTO) is Ui.SIMPLE
+
+
+async def test_the_live_display_draws_over_itself_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = console()
+    with Display(screen, ProfileConfig(url="http://h:1"), Ui.AUTO) as display:
+        display.expect({Phase.WARMUP: 0, Phase.PROFILING: 2})
+        task = asyncio.create_task(display.watch(lambda: 1))
+        await asyncio.sleep(0.05)
+        display.sink(record(0, start=0, contents=(5, 9), tokens=9, histogram={3: 2}))
+        await asyncio.sleep(0.25)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    written = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "0 of 2" in written
+    assert "1 of 2" in written
+    assert written.count("profiling") == 2
+    # Six lines, then over them; at the end over all that stands there.
+    assert "\x1b[6A\r" in written
+    assert re.search(r"\x1b\[\d+A\r\x1b\[J$", written)
+
+
+def test_a_narrower_terminal_has_broken_lines_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = console(width=100)
+    display = Display(screen, ProfileConfig(url="http://h:1"), Ui.LIVE)
+    display.expect({Phase.WARMUP: 0, Phase.PROFILING: 2})
+    display.draw()
+    screen.width = 60
+    display.draw()
+    assert "\x1b[7A\r" in screen.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_closed_terminal_ends_the_display_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = console()
+    display = Display(screen, ProfileConfig(url="http://h:1"), Ui.LIVE)
+    screen.file.close()
+    display.draw()
+    assert chosen_ui(console(), Ui.LIVE) is Ui.LIVE
+
+
+def run(simulate: Simulate, tmp_path: Path, *more: str) -> Result:
+    arguments = ["--url", simulate("vllm").url, "--request-count", "3", "--artifact-dir", str(tmp_path / "run")]
+    return CliRunner().invoke(app, [*arguments, "--overwrite", *more], env={"COLUMNS": "100"})
+
+
+def test_a_short_run_without_a_terminal_shows_no_progress(simulate: Simulate, tmp_path: Path) -> None:
+    assert "profiling:" not in run(simulate, tmp_path).stderr
+    assert "profiling:" not in run(simulate, tmp_path, "--ui", "none").stderr
+    said = run(simulate, tmp_path, "--ui", "simple").stderr
+    assert "profiling: 3 of 3 done, 0 in flight, 0 failed" in said
+
+
+def test_quiet_prints_the_acceptance_table_alone(simulate: Simulate, tmp_path: Path) -> None:
+    result = run(simulate, tmp_path, "--quiet")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Acceptance")
+    assert "Length, pooled" in result.stdout
+    assert "3 of 3 successful requests reported acceptance" in result.stdout
+    for other in ("Latency", "Requests to", "Category", "per verify step\n"):
+        assert other not in result.stdout
+
+
+def test_quiet_still_says_what_failed(tmp_path: Path) -> None:
+    arguments = ["--url", "http://127.0.0.1:1", "--model", "m", "--request-count", "1", "--quiet"]
+    result = CliRunner().invoke(app, [*arguments, "--artifact-dir", str(tmp_path / "run")])
+    assert result.exit_code == 1
+    assert "connect" in result.stdout
+
+
+def test_json_is_the_summary_and_nothing_else(simulate: Simulate, tmp_path: Path) -> None:
+    result = run(simulate, tmp_path, "--json", "--ui", "simple", "--require", "acceptance_length >= 99")
+    assert result.exit_code == 3
+    document = json.loads(result.stdout)
+    assert document == json.loads((tmp_path / "run" / "profile_export_aiperf.json").read_text())
+    assert document["spec_profile"]["requests"]["succeeded"] == 3
+    assert "not met" in result.stderr

@@ -1,0 +1,107 @@
+"""What vLLM measured itself: read, written, read back and shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from aiperf_spec.adapters.timing import server_timing
+from aiperf_spec.export.load import load_records
+from aiperf_spec.export.record import record_line
+from aiperf_spec.metrics import summarise
+from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.run import DatasetInfo, RequestRecord, RunResult, ServerTiming
+from aiperf_spec.render.server_timing import server_timing_table
+from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.sse import SSEEvent
+from tests.derive_expected import WIRE, captures, events_of
+from tests.records import record
+
+TIMING = ServerTiming(7.5, 0.25, 420.0, 4.4, 224.0)
+FIELDS = {
+    "time_to_first_token_ms": 7.5,
+    "queue_time_ms": 0.25,
+    "generation_time_ms": 420.0,
+    "mean_itl_ms": 4.4,
+    "tokens_per_second": 224.0,
+}
+
+
+def read(*metrics: Any) -> ServerTiming | None:
+    found = []
+    for each in metrics:
+        response = parse_event(SSEEvent(json.dumps({"choices": [], "metrics": each}).encode()), 0, ())
+        assert response is not None
+        found.append(response)
+    return server_timing(found)
+
+
+def test_the_last_figures_count() -> None:
+    assert read(FIELDS) == TIMING
+    assert read({**FIELDS, "queue_time_ms": 9}, FIELDS) == TIMING
+    assert read(FIELDS, None, {}) == TIMING
+    assert read() is None
+
+
+@pytest.mark.parametrize("value", [None, "3", True, -1, [3], {}, float("nan"), float("inf"), 10**400])
+def test_a_figure_that_is_none(value: Any) -> None:
+    timing = read({**FIELDS, "mean_itl_ms": value})
+    assert timing == ServerTiming(7.5, 0.25, 420.0, None, 224.0)
+    assert read(dict.fromkeys(FIELDS, value)) is None
+
+
+@pytest.mark.parametrize("capture", [path.name for path in captures() if "timing" in path.name])
+def test_captures(capture: str) -> None:
+    """Hold what is read against the bytes: figures come with one sequence, mean_itl_ms from two tokens on."""
+    events = events_of(WIRE / "vllm" / capture)
+    parsed = [parse_event(SSEEvent(json.dumps(event).encode()), 0, ()) for event in events]
+    timing = server_timing([response for response in parsed if isinstance(response, ParsedResponse)])
+    if "n2" in capture:
+        assert timing is None
+        return
+    assert timing is not None
+    sent = next(event["metrics"] for event in events if event.get("metrics"))
+    assert {name: getattr(timing, name) for name in FIELDS} == {name: sent.get(name) for name in FIELDS}
+    assert (timing.mean_itl_ms is None) is ("zerostep" in capture)
+
+
+def streamed(index: int, timing: ServerTiming | None = None) -> RequestRecord:
+    made = record(index, start=0, contents=[50, 470], tokens=96)
+    made.server_timing = timing
+    return made
+
+
+def test_it_is_written_and_read_back(tmp_path: Path) -> None:
+    file = tmp_path / "profile_export.jsonl"
+    file.write_bytes(record_line(streamed(0, TIMING), 0) + record_line(streamed(1), 0))
+    first, second = (json.loads(line) for line in file.read_text().splitlines())
+    assert first["metrics"]["server_time_to_first_token"] == {"value": 7.5, "unit": "ms"}
+    assert not [tag for tag in second["metrics"] if tag.startswith("server_")]
+    loaded = load_records(tmp_path).records
+    assert [each.server_timing for each in loaded] == [TIMING, None]
+    assert summarise(loaded).record_stats["server_queue_time"].count == 1
+
+
+def shown(records: list[RequestRecord]) -> str:
+    result = RunResult(None, "", "m", None, DatasetInfo("x", None, 1, False), 0, records)
+    table = server_timing_table(result)
+    if table is None:
+        return ""
+    console = Console(width=80, no_color=True)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_the_table_is_there_only_where_figures_were_sent() -> None:
+    assert shown([streamed(0)]) == ""
+    lines = [line.split() for line in shown([streamed(0), streamed(1, TIMING)]).splitlines()]
+    assert ["Queue", "(ms)", "1", "0.25", "–"] in lines
+    assert ["TTFT", "(ms)", "1", "7.50", "50.00"] in lines
+    assert ["First", "to", "last", "token", "(ms)", "1", "420.0", "420.0"] in lines
+    assert ["ITL", "(ms)", "1", "4.40", "4.42"] in lines
+    assert ["Tokens/s", "1", "224.0", "204.3"] in lines
