@@ -36,6 +36,8 @@ _ERROR_BODY_BYTES = 64 * 1024
 _AFTER_DONE_SECONDS = 1.0
 """How long a stream may stay open after [DONE] before the connection is given up; nothing is measured by then."""
 _GET_TIMEOUT_SECONDS = 5.0
+_GET_BYTES = 32 * 1024 * 1024
+"""More than any list of models or page of metrics holds."""
 _BLANKS = 64 * 1024
 """Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _DECODED = ("", "identity", "gzip", "x-gzip", "deflate")
@@ -192,19 +194,23 @@ class Client:
         exchange.end_ns = end_ns
 
     async def get(self, url: str) -> httpx.Response | None:
-        """Return what a GET answers, read whole; None where nothing came within a few seconds."""
+        """Return what a GET answers, read whole and decoded; None where nothing came, or too much, in a few seconds."""
         request = httpx.Request("GET", url, headers=self.headers, extensions=self._extensions)
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
                 response = await self._main.handle_async_request(request)
                 response.request = request
+                body = bytearray()
                 try:
-                    await response.aread()
+                    async for piece in _pieces(response):
+                        body += piece
+                        if len(body) > _GET_BYTES:
+                            return None
                 finally:
                     await response.aclose()
         except (TimeoutError, httpx.HTTPError, aiohttp.ClientError, OSError):
             return None
-        return response
+        return httpx.Response(response.status_code, content=bytes(body), request=request)
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""

@@ -94,11 +94,12 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None) -> RunResult:
 
 def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
     from aiperf_spec.export.writer import ArtifactWriter
+    from aiperf_spec.metrics.summary import summarise
 
     writer = ArtifactWriter(config)
     with writer:
         result = run_in_loop(profile_async(config, replace(hooks, on_plan=writer.open)))
-        writer.finish(result)
+        writer.finish(result, summarise(result.records))
     return result
 
 

@@ -781,3 +781,20 @@ def test_causes_in_a_circle_end() -> None:
     first, second = OSError("a"), OSError("b")
     first.__cause__, second.__cause__ = second, first
     assert name_failure(first, None).cause_chain == ("OSError", "OSError")
+
+
+async def test_an_endless_answer_to_a_get_is_given_up() -> None:
+    sent = 0
+
+    class Endless(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            nonlocal sent
+            while True:
+                sent += 1
+                yield b"x" * (1024 * 1024)
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Endless()))
+    config = ProfileConfig(url="http://h", model="m")
+    async with Client(config, split_endpoint("http://h"), transport=transport) as client:
+        assert await client.get("http://h/metrics") is None
+    assert sent == 33

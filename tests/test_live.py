@@ -174,7 +174,7 @@ async def test_the_live_display_draws_over_itself_and_leaves_nothing(monkeypatch
     assert written.count("profiling") == 2
     # Six lines, then over them; at the end over all that stands there.
     assert "\x1b[6A\r" in written
-    assert re.search(r"\x1b\[\d+A\r\x1b\[J$", written)
+    assert re.search(r"\x1b\[10A(\r\x1b\[2K\n){10}\x1b\[10A\r\x1b\[2K$", written)
 
 
 def test_a_narrower_terminal_has_broken_lines_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:

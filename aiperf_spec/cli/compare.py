@@ -17,7 +17,7 @@ from aiperf_spec.cli.against import facts_of
 from aiperf_spec.cli.page import comparison_html, expect_page, write_page
 from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
-from aiperf_spec.export.analysis import comparison_json
+from aiperf_spec.export.comparison import comparison_json
 from aiperf_spec.export.facts import load_facts
 from aiperf_spec.export.load import load_records
 from aiperf_spec.models.run import Phase

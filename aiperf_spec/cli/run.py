@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from aiperf_spec.choices import Ui
-from aiperf_spec.cli.against import Gates, facts_of_run
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
 from aiperf_spec.config import ProfileConfig
@@ -27,6 +28,9 @@ from aiperf_spec.render.notices import word
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
 from aiperf_spec.runner import Sink
+
+if TYPE_CHECKING:
+    from aiperf_spec.cli.against import Gates
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,17 +52,31 @@ def run(config: ProfileConfig, surface: Surface | None = None) -> None:
     surface = surface or Surface()
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
-        gates = Gates(config.require, base=config.base, strict=config.strict)
+        gates = _gates(config)
         result, summary, failure = measure(config, surface.progress)
         report(result, summary, surface)
         console = stderr() if surface.as_json else stdout()
-        met = gates.check(result.records, summary=summary, facts=facts_of_run(result), console=console)
+        met = gates is None or _are_met(gates, result, summary, console)
         if result.failure is not None:
             raise result.failure
         if failure is not None:
             raise failure
     code = exit_code(result, summary)
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
+
+
+def _gates(config: ProfileConfig) -> Gates | None:
+    if not (config.require or config.base or config.strict):
+        return None
+    from aiperf_spec.cli.against import Gates
+
+    return Gates(config.require, base=config.base, strict=config.strict)
+
+
+def _are_met(gates: Gates, result: RunResult, summary: Summary, console: Console) -> bool:
+    from aiperf_spec.cli.against import facts_of_run
+
+    return gates.check(result.records, summary=summary, facts=facts_of_run(result), console=console)
 
 
 def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary, ExportError | None]:
@@ -71,12 +89,13 @@ def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary
 
         hooks = Hooks(on_plan=on_plan, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
         result = profile(config, hooks)
+        summary = summarise(result.records)
         failure = None
         try:
-            writer.finish(result)
+            writer.finish(result, summary)
         except ExportError as error:
             failure = error
-    return result, summarise(result.records), failure
+    return result, summary, failure
 
 
 def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | None]:

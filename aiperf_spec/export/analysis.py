@@ -7,8 +7,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from aiperf_spec.analysis.comparison import Comparison, ComparisonSet, Row
-from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.report import Analysis, AnalysisOptions, analyse
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ConfigError
@@ -51,63 +49,17 @@ def analysis_json(analysis: Analysis) -> bytes:
         "schema_version": SCHEMA_VERSION,
         "interval_level": 0.95,
         "what_if_is_an_estimate": True,
-        **_plain(analysis),
+        **as_plain(analysis),
     }
     return to_json(document, indent=True) + b"\n"
 
 
-def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateResult]] | None = None) -> bytes:
-    """Return what `compare --format json` prints: every comparison and, where asked for, the gates of each in order."""
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "interval_level": 0.95,
-        "correction": f"Holm, over {comparisons.tests} verdicts, half of the weight on pooled length",
-        "comparisons": [_comparison(comparison) for comparison in comparisons.comparisons],
-    }
-    if gates is not None:
-        document["gates"] = [
-            {"candidate": comparison.candidate, "results": _plain(results)}
-            for comparison, results in zip(comparisons.comparisons, gates, strict=True)
-        ]
-    return to_json(document, indent=True) + b"\n"
-
-
-def _comparison(comparison: Comparison) -> dict[str, Any]:
-    pairing = comparison.pairing
-    return {
-        "base": comparison.base,
-        "candidate": comparison.candidate,
-        "paired": pairing.paired,
-        "pairs": len(pairing.pairs),
-        "base_only": _plain(pairing.base_only),
-        "candidate_only": _plain(pairing.candidate_only),
-        "misleads": _plain(comparison.mismatches),
-        "metrics": {row.tag: _row(row) for row in comparison.rows},
-        "categories": {name: {row.tag: _row(row) for row in rows} for name, rows in comparison.categories.items()},
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    found = row.difference
-    return {
-        "unit": row.unit,
-        "better": row.better,
-        "base": found.base,
-        "candidate": found.candidate,
-        "difference": _plain(found.estimate),
-        "relative": row.relative,
-        "paired": found.paired,
-        "p": found.p,
-        "adjusted_p": row.adjusted_p,
-        "verdict": row.verdict,
-    }
-
-
-def _plain(value: Any) -> Any:
+def as_plain(value: Any) -> Any:
+    """Return dataclasses as mappings and tuples as lists, all the way down."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: as_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [as_plain(item) for item in value]
     return value

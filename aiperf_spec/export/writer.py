@@ -17,7 +17,7 @@ from aiperf_spec.export.config import config_yaml
 from aiperf_spec.export.record import raw_line, record_line
 from aiperf_spec.export.server_metrics import server_metrics_csv, server_metrics_json
 from aiperf_spec.export.summary import summary_csv, summary_json
-from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RequestRecord, RunResult
 
 
@@ -111,11 +111,10 @@ class ArtifactWriter:
             "free some space or choose another --artifact-dir; what is shown above was measured and stands",
         )
 
-    def finish(self, result: RunResult) -> None:
+    def finish(self, result: RunResult, summary: Summary) -> None:
         """Write the summary files; raise `ExportError` for the first thing of the run that could not be written."""
         if self._folder is None:
             return
-        summary = summarise(result.records)
         files = [(names.SUMMARY_JSON, summary_json(result, summary)), (names.SUMMARY_CSV, summary_csv(summary))]
         if (metrics := result.server_metrics) is not None:
             document = server_metrics_json(metrics, result.run_id, result.reconciliation)

@@ -63,7 +63,9 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._drawn:
-            self._write(f"{_up(self._drawn, self._console.width)}\r\x1b[J")
+            # Line by line: what is erased from the top of the screen at once, some terminals keep in their history.
+            rows = _rows(self._drawn, self._console.width)
+            self._write(f"\x1b[{rows}A" + "\r\x1b[2K\n" * rows + f"\x1b[{rows}A\r\x1b[2K")
             self._drawn = []
             return
         self.standing.in_flight = 0
@@ -96,7 +98,8 @@ class Display:
         lines = frame(self.standing, self._clock(), width, height, ascii_only=ascii_only)
         style = self._console.color_system is not None
         painted = "".join(f"{paint(line, style=style, colour=not self._console.no_color)}\x1b[K\n" for line in lines)
-        self._write(f"{_up(self._drawn, width)}\r{painted}\x1b[J")
+        rows = _rows(self._drawn, width)
+        self._write((f"\x1b[{rows}A" if rows else "") + f"\r{painted}\x1b[J")
         self._drawn = lines
 
     def _write(self, text: str) -> None:
@@ -127,10 +130,9 @@ def paint(line: Line, *, style: bool, colour: bool) -> str:
     return "".join(painted)
 
 
-def _up(lines: list[Line], width: int) -> str:
+def _rows(lines: list[Line], width: int) -> int:
     # A terminal that became narrower has broken the lines that were drawn wider.
-    rows = sum(max(1, -(-sum(len(text) for text, _ in line) // max(width, 1))) for line in lines)
-    return f"\x1b[{rows}A" if rows else ""
+    return sum(max(1, -(-sum(len(text) for text, _ in line) // max(width, 1))) for line in lines)
 
 
 def _takes_more(console: Console) -> bool:

@@ -42,7 +42,7 @@ padding:0;margin:1rem 0;list-style:none}}
 .cards b{{display:block;font-size:1.3rem;line-height:1.3;font-variant-numeric:tabular-nums}}
 .cards span{{display:block;font-size:.85rem;color:var(--muted)}}
 .heat td{{text-align:right;padding:.35rem .6rem;background:color-mix(in srgb,var(--heat) var(--h,0%),transparent)}}
-.heat td,.heat th{{white-space:nowrap;overflow-wrap:normal;padding-right:.8rem}}
+.heat tbody th{{padding-top:.35rem}}.heat td,.heat th{{white-space:nowrap;overflow-wrap:normal;padding-right:.8rem}}
 .heat small{{display:block;font-weight:400}}
 figure{{margin:1.25rem 0}}
 figcaption{{font-weight:600;margin-bottom:.25rem}}
