@@ -97,6 +97,7 @@ VLLM = ServerFacts("vllm", "vllm", "1.0")
 def test_a_vllm_without_a_drafter() -> None:
     text = shown(diagnose(a_run(SILENT, {"vllm:prompt_tokens": ("counter", 7)}), VLLM))
     assert "off, by the server's own counters" in text
+    assert "proxy" not in text
     assert "--speculative-config" in text
     assert "--per-request-spec-decode-metrics" in text
 

@@ -182,4 +182,7 @@ def _changes(
             changes.append(of + _SPECULATE[name])
         if name != "sglang" or not asked:
             changes.append(of + ENABLE[name])
-    return [*changes, *([_USAGE] if engine in ("vllm", None) and record.usage is None else []), _PROXY]
+    if engine in ("vllm", None) and record.usage is None:
+        changes.append(_USAGE)
+    # Where nothing is drafted, there is nothing that a proxy could have taken out.
+    return changes if counted is False else [*changes, _PROXY]

@@ -2,8 +2,8 @@
 
     python -m tests.bench.aiperf_table URL MODEL TOKENIZER AIPERF FOLDER [RUNS]
 
-AIPERF is its command, TOKENIZER a folder that it counts with. 16 requests over `tests/aiperf/speed_bench_8.jsonl`, after
-2 to warm up, two at a time, 96 tokens each at temperature 0. Where the server sends its own timing
+AIPERF is its command, TOKENIZER a folder that it counts with. 16 requests over `tests/aiperf/speed_bench_8.jsonl`,
+2 before to warm up, two at a time, 96 tokens each at temperature 0. Where the server sends its own timing
 (`--enable-per-request-metrics`), it says which of the two stamped nearer to what it did itself.
 """
 

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.engines.vllm_process import MODEL, Engine, Setup
 
-Serve = Callable[[Setup], Engine]
+
+class Serve:
+    """Serve a setup; a server runs until another setup is asked for, or none."""
+
+    def __init__(self, python: Path, models: Path, folder: Path) -> None:
+        self._python = python
+        self._models = models
+        self._folder = folder
+        self._running: Engine | None = None
+
+    def __call__(self, setup: Setup) -> Engine:
+        if self._running is None or self._running.setup != setup:
+            self.stop()
+            self._running = Engine(self._python, self._models, setup, self._folder / "server.log")
+            self._running.start()
+            self._running.wait_until_ready()
+        return self._running
+
+    def stop(self) -> None:
+        """End the server that runs, if one does."""
+        if self._running is not None:
+            self._running.stop()
+        self._running = None
 
 
 def _place(variable: str, what: str, part: str = "") -> Path:
@@ -30,22 +52,7 @@ def vllm_python() -> Path:
 
 @pytest.fixture(scope="session")
 def serve(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Return what serves a setup; a server runs until another setup is asked for."""
     models = _place("SPEC_PROFILE_MODELS", f"the folder with the model {MODEL!r} is", MODEL)
-    running: list[Engine] = []
-
-    def stop() -> None:
-        while running:
-            running.pop().stop()
-
-    def start(setup: Setup) -> Engine:
-        if not running or running[0].setup != setup:
-            stop()
-            log = tmp_path_factory.mktemp("vllm") / "server.log"
-            running.append(Engine(vllm_python, models, setup, log))
-            running[0].start()
-            running[0].wait_until_ready()
-        return running[0]
-
-    yield start
-    stop()
+    servers = Serve(vllm_python, models, tmp_path_factory.mktemp("vllm"))
+    yield servers
+    servers.stop()

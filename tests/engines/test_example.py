@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.engines.conftest import Serve
 from tests.engines.vllm_process import free_port
 
 pytestmark = pytest.mark.engine
 SCRIPT = Path(__file__).parent.parent.parent / "examples" / "vllm_cpu" / "run.sh"
 
 
-def test_the_example(vllm_python: Path, tmp_path: Path) -> None:
+def test_the_example(serve: Serve, vllm_python: Path, tmp_path: Path) -> None:
+    serve.stop()
     environment = {
         **os.environ,
         "VLLM_PYTHON": str(vllm_python),
