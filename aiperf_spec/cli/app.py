@@ -15,61 +15,10 @@ from aiperf_spec.choices import (
     ReportFormat,
     ReportMetric,
     ReportSource,
-    SamplingStrategy,
     TableFormat,
     Ui,
 )
-from aiperf_spec.version import __version__
-
-_SERVER, _LOAD, _PROMPTS, _REQUEST, _OUTPUT = "Server", "Load", "Prompts", "Request", "Output"
-_ANALYSIS, _GATES = "Analysis", "Gates"
-
-_DraftCost = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        help="Draft time per token / target time per step: adds the best draft length.",
-        metavar="C",
-        rich_help_panel=_ANALYSIS,
-    ),
-]
-_AssumeChain = Annotated[
-    bool,
-    typer.Option("--assume-chain", help="Take drafts for chains where that is not shown.", rich_help_panel=_ANALYSIS),
-]
-_ByCategory = Annotated[
-    bool, typer.Option("--by-category", help="Show the position curve of each category.", rich_help_panel=_ANALYSIS)
-]
-_Worst = Annotated[
-    int, typer.Option(min=0, help="Requests of least acceptance to list.", metavar="N", rich_help_panel=_ANALYSIS)
-]
-_Baseline = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of a run without speculation, for the speed-up.", metavar="DIR", rich_help_panel=_ANALYSIS
-    ),
-]
-_BaselineItl = Annotated[
-    float | None,
-    typer.Option(
-        min=0, help="Inter-token latency without speculation, instead.", metavar="MS", rich_help_panel=_ANALYSIS
-    ),
-]
-_Require = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Gate, such as 'acceptance_length >= 2.1'; repeatable. Exit code 3 where one is not met.",
-        metavar="EXPR",
-        rich_help_panel=_GATES,
-    ),
-]
-_Strict = Annotated[
-    bool, typer.Option("--strict", help="Gates hold for the whole 95 % interval.", rich_help_panel=_GATES)
-]
-_Base = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the run that `base` in a gate means.", metavar="DIR", rich_help_panel=_GATES),
-]
+from aiperf_spec.cli import parameters as options
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -96,244 +45,62 @@ app = typer.Typer(
 )
 
 
-def _version(show: bool) -> None:
-    if show:
-        typer.echo(f"spec-profile {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
 def profile(
     context: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="YAML that says what options say; options win.", metavar="FILE", rich_help_panel=_SERVER),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            "-u",
-            help="host, host:port or URL, with /v1 or the endpoint path or not.",
-            metavar="URL",
-            rich_help_panel=_SERVER,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="Model name. Left out: the one that /v1/models lists.",
-            metavar="NAME",
-            rich_help_panel=_SERVER,
-        ),
-    ] = None,
-    endpoint_type: Annotated[
-        EndpointType | None,
-        typer.Option(
-            help="chat or completions. Left out: what --url names, else chat.", metavar="API", rich_help_panel=_SERVER
-        ),
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            help="Bearer token; never printed or written.",
-            envvar="OPENAI_API_KEY",
-            show_default=False,
-            metavar="KEY",
-            rich_help_panel=_SERVER,
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", "-H", help="'Name: value', repeatable.", metavar="HEADER", rich_help_panel=_SERVER),
-    ] = None,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="PEM certificates to trust.", metavar="FILE", rich_help_panel=_SERVER)
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Check no certificates.", rich_help_panel=_SERVER)
-    ] = False,
-    ready_timeout: Annotated[
-        float, typer.Option(help="Seconds to wait for the server to be up.", metavar="S", rich_help_panel=_SERVER)
-    ] = 0.0,
-    request_timeout_seconds: Annotated[
-        float, typer.Option(help="Seconds that one request may take.", metavar="S", rich_help_panel=_SERVER)
-    ] = 600.0,
-    server_metrics: Annotated[
-        bool,
-        typer.Option(
-            "--server-metrics/--no-server-metrics",
-            help="Read the server's own counters during the run.",
-            rich_help_panel=_SERVER,
-        ),
-    ] = True,
-    server_metrics_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Where they are, repeatable. Left out: /metrics of --url.", metavar="URL", rich_help_panel=_SERVER
-        ),
-    ] = None,
-    concurrency: Annotated[
-        int, typer.Option(help="Requests in flight at all times.", metavar="N", rich_help_panel=_LOAD)
-    ] = 1,
-    request_count: Annotated[
-        int | None,
-        typer.Option(
-            help="Requests to profile. Left out: once through the prompts.", metavar="N", rich_help_panel=_LOAD
-        ),
-    ] = None,
-    warmup_request_count: Annotated[
-        int, typer.Option(help="Requests sent before, in no figure.", metavar="N", rich_help_panel=_LOAD)
-    ] = 0,
-    request_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Requests a second, on a schedule; --concurrency then caps them.", metavar="R", rich_help_panel=_LOAD
-        ),
-    ] = None,
-    arrival_pattern: Annotated[
-        ArrivalPattern, typer.Option(help="poisson or constant.", metavar="PATTERN", rich_help_panel=_LOAD)
-    ] = ArrivalPattern.POISSON,
-    benchmark_duration: Annotated[
-        float | None, typer.Option(help="Seconds for which requests are sent.", metavar="S", rich_help_panel=_LOAD)
-    ] = None,
-    benchmark_grace_period: Annotated[
-        float, typer.Option(help="Seconds that requests in flight then have.", metavar="S", rich_help_panel=_LOAD)
-    ] = 30.0,
-    workers: Annotated[
-        int, typer.Option(help="Processes among which requests are split.", metavar="N", rich_help_panel=_LOAD)
-    ] = 1,
-    input_file: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Prompts: .jsonl, .json, .csv, each .gz too; - is standard input; repeatable. "
-            "Left out: built-in prompts.",
-            metavar="FILE",
-            rich_help_panel=_PROMPTS,
-        ),
-    ] = None,
-    custom_dataset_type: Annotated[
-        str,
-        typer.Option(
-            help="single_turn, multi_turn, random_pool, speed_bench (or speed_bench_CATEGORY), spec_bench, mt_bench, "
-            "sharegpt, raw_payload, or auto: what the first rows look like.",
-            metavar="TYPE",
-            rich_help_panel=_PROMPTS,
-        ),
-    ] = "auto",
-    category: Annotated[
-        list[str] | None,
-        typer.Option(help="Send prompts of this category only; repeatable.", metavar="NAME", rich_help_panel=_PROMPTS),
-    ] = None,
-    num_prompts: Annotated[
-        int | None,
-        typer.Option(
-            help="Take as many prompts: the first ones, or drawn by the seed.", metavar="N", rich_help_panel=_PROMPTS
-        ),
-    ] = None,
-    skip_bad_lines: Annotated[
-        bool,
-        typer.Option("--skip-bad-lines", help="Count lines that are no prompts, and go on.", rich_help_panel=_PROMPTS),
-    ] = False,
-    dataset_sampling_strategy: Annotated[
-        SamplingStrategy | None,
-        typer.Option(
-            help="sequential (default), shuffle or random (default of random_pool).",
-            metavar="ORDER",
-            rich_help_panel=_PROMPTS,
-        ),
-    ] = None,
-    random_seed: Annotated[
-        int, typer.Option(help="Seed of shuffle, random and --num-prompts.", metavar="N", rich_help_panel=_PROMPTS)
-    ] = 0,
-    streaming: Annotated[
-        bool, typer.Option("--streaming/--no-streaming", help="Stream responses.", rich_help_panel=_REQUEST)
-    ] = True,
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(
-            help="max_completion_tokens on chat, max_tokens on completions.", metavar="N", rich_help_panel=_REQUEST
-        ),
-    ] = None,
-    use_legacy_max_tokens: Annotated[
-        bool, typer.Option("--use-legacy-max-tokens", help="Send max_tokens on chat too.", rich_help_panel=_REQUEST)
-    ] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Not sent unless given.", metavar="T", rich_help_panel=_REQUEST)
-    ] = None,
-    batch_size_text: Annotated[
-        int, typer.Option(help="Prompts in one completions request.", metavar="N", rich_help_panel=_REQUEST)
-    ] = 1,
-    extra_inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="key:value pairs with commas between, or a JSON object, for the request body; repeatable.",
-            metavar="INPUTS",
-            rich_help_panel=_REQUEST,
-        ),
-    ] = None,
-    use_server_token_count: Annotated[
-        bool,
-        typer.Option("--use-server-token-count", help="Take token counts from usage.", rich_help_panel=_OUTPUT),
-    ] = False,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="tokenizer.json, its folder, or a name on the hub: counts tokens of prompts and answers.",
-            metavar="PATH_OR_NAME",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    export_level: Annotated[
-        ExportLevel, typer.Option(help="summary, records or raw.", metavar="LEVEL", rich_help_panel=_OUTPUT)
-    ] = ExportLevel.RECORDS,
-    artifact_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder to write. Left out: artifacts/TIME-MODEL-ENDPOINT-cN.",
-            metavar="DIR",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run that the folder holds.", rich_help_panel=_OUTPUT)
-    ] = False,
-    rows: Annotated[
-        int, typer.Option(help="Requests to list in the last table.", metavar="N", rich_help_panel=_OUTPUT)
-    ] = 20,
-    draft_cost: _DraftCost = None,
-    assume_chain: _AssumeChain = False,
-    by_category: _ByCategory = False,
-    worst: _Worst = 5,
-    baseline: _Baseline = None,
-    baseline_itl: _BaselineItl = None,
-    require: _Require = None,
-    strict: _Strict = False,
-    base: _Base = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=_OUTPUT)
-    ] = False,
-    ui: Annotated[
-        Ui,
-        typer.Option(
-            help="Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
-            metavar="UI",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = Ui.AUTO,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print the acceptance table only; no progress.", rich_help_panel=_OUTPUT),
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
+    config: options.Config = None,
+    url: options.Url = None,
+    model: options.Model = None,
+    endpoint_type: options.Endpoint = None,
+    api_key: options.ApiKey = None,
+    header: options.Header = None,
+    ca_file: options.CaFile = None,
+    insecure: options.Insecure = False,
+    ready_timeout: options.ReadyTimeout = 0.0,
+    request_timeout_seconds: options.RequestTimeoutSeconds = 600.0,
+    server_metrics: options.ServerMetrics = True,
+    server_metrics_url: options.ServerMetricsUrl = None,
+    concurrency: options.Concurrency = 1,
+    request_count: options.RequestCount = None,
+    warmup_request_count: options.WarmupRequestCount = 0,
+    request_rate: options.RequestRate = None,
+    arrival_pattern: options.Arrival = ArrivalPattern.POISSON,
+    benchmark_duration: options.BenchmarkDuration = None,
+    benchmark_grace_period: options.BenchmarkGracePeriod = 30.0,
+    workers: options.Workers = 1,
+    input_file: options.InputFile = None,
+    custom_dataset_type: options.CustomDatasetType = "auto",
+    category: options.Category = None,
+    num_prompts: options.NumPrompts = None,
+    skip_bad_lines: options.SkipBadLines = False,
+    dataset_sampling_strategy: options.DatasetSamplingStrategy = None,
+    random_seed: options.RandomSeed = 0,
+    streaming: options.Streaming = True,
+    max_tokens: options.MaxTokens = None,
+    use_legacy_max_tokens: options.UseLegacyMaxTokens = False,
+    temperature: options.Temperature = None,
+    batch_size_text: options.BatchSizeText = 1,
+    extra_inputs: options.ExtraInputs = None,
+    use_server_token_count: options.UseServerTokenCount = False,
+    tokenizer: options.Tokenizer = None,
+    export_level: options.Level = ExportLevel.RECORDS,
+    artifact_dir: options.ArtifactDir = None,
+    overwrite: options.Overwrite = False,
+    rows: options.Rows = 20,
+    draft_cost: options.DraftCost = None,
+    assume_chain: options.AssumeChain = False,
+    by_category: options.ByCategory = False,
+    worst: options.Worst = 5,
+    baseline: options.Baseline = None,
+    baseline_itl: options.BaselineItl = None,
+    require: options.Require = None,
+    strict: options.Strict = False,
+    base: options.Base = None,
+    dry_run: options.DryRun = False,
+    ui: options.Progress = Ui.AUTO,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    version: options.Version = False,
 ) -> None:
     """Profile speculative decoding on an OpenAI-compatible inference server.
 
@@ -426,18 +193,20 @@ def report(
     analysis: Annotated[
         bool,
         typer.Option(
-            "--analysis", help="Show the analysis of each run; implied by the options below.", rich_help_panel=_ANALYSIS
+            "--analysis",
+            help="Show the analysis of each run; implied by the options below.",
+            rich_help_panel=options.ANALYSIS,
         ),
     ] = False,
-    draft_cost: _DraftCost = None,
-    assume_chain: _AssumeChain = False,
-    by_category: _ByCategory = False,
-    worst: _Worst = 5,
-    baseline: _Baseline = None,
-    baseline_itl: _BaselineItl = None,
-    require: _Require = None,
-    strict: _Strict = False,
-    base: _Base = None,
+    draft_cost: options.DraftCost = None,
+    assume_chain: options.AssumeChain = False,
+    by_category: options.ByCategory = False,
+    worst: options.Worst = 5,
+    baseline: options.Baseline = None,
+    baseline_itl: options.BaselineItl = None,
+    require: options.Require = None,
+    strict: options.Strict = False,
+    base: options.Base = None,
 ) -> None:
     """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
     from aiperf_spec.analysis import AnalysisOptions
