@@ -63,7 +63,7 @@ def _emitted(record: RequestRecord) -> int:
 
 def step_time(records: Sequence[RequestRecord]) -> Estimate:
     """Return (last - first content arrival) / verify steps, pooled, in ms; None without streaming."""
-    given = ratio(clustered(records, step_terms))
+    given = ratio(clustered(records, step_terms)).within(lowest=0)
     return given if given.value is not None else missing(Missing.NO_TIMES)
 
 
@@ -87,7 +87,7 @@ def token_times(record: RequestRecord) -> Terms | None:
 
 def pooled_itl(records: Sequence[RequestRecord]) -> Estimate:
     """Return sum(last - first content arrival) / sum(output tokens - 1), in ms: every token weighs the same."""
-    given = ratio(clustered(records, token_times))
+    given = ratio(clustered(records, token_times)).within(lowest=0)
     return given if given.value is not None else missing(Missing.NO_TIMES)
 
 
