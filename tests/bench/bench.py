@@ -60,11 +60,11 @@ def ours(port: int, requests: int, concurrency: int, folder: Path, *more: str) -
     ]
 
 
-def aiperf(command: str, port: int, requests: int, concurrency: int, folder: Path) -> list[str]:
+def aiperf(command: str, tokenizer: str, port: int, requests: int, concurrency: int, folder: Path) -> list[str]:
     return [
         *(command, "profile", "--url", f"http://127.0.0.1:{port}", "--model", "m", "--endpoint-type", "chat"),
         *("--streaming", "--request-count", str(requests), "--concurrency", str(concurrency), "--ui", "none"),
-        *("--use-server-token-count", "--tokenizer", "builtin", "--artifact-dir", str(folder)),
+        *("--use-server-token-count", "--tokenizer", tokenizer, "--artifact-dir", str(folder)),
     ]
 
 
@@ -125,7 +125,7 @@ class Table:
         return "\n".join(lines)
 
 
-def throughput(table: Table, requests: int, folder: Path, aiperf_command: str | None) -> None:
+def throughput(table: Table, requests: int, folder: Path, competitor: tuple[str, str] | None) -> None:
     chunks = requests * CHUNKS
     with flood() as port:
         raw_cpu, raw_wall, _ = timed([sys.executable, str(HERE / "raw_client.py"), str(port), str(requests), "32"])
@@ -137,8 +137,8 @@ def throughput(table: Table, requests: int, folder: Path, aiperf_command: str | 
         inside = run_seconds(folder / "ours")
         table.add("spec-profile: requests/s", requests / inside)
         table.add("spec-profile: seconds outside the run", wall - inside)
-        if aiperf_command:
-            cpu, wall, _ = timed(aiperf(aiperf_command, port, requests, 32, folder / "aiperf"))
+        if competitor:
+            cpu, wall, _ = timed(aiperf(*competitor, port, requests, 32, folder / "aiperf"))
             theirs = run_seconds(folder / "aiperf")
             table.add("AIPerf, its largest process: CPU us a chunk", cpu / chunks * 1e6)
             table.add("AIPerf: requests/s", requests / theirs)
@@ -174,14 +174,16 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--memory-requests", type=int, default=100_000)
     parser.add_argument("--aiperf", help="path of AIPerf's command")
+    parser.add_argument("--aiperf-tokenizer", default="builtin", help="what it counts tokens with: a local folder")
     parser.add_argument("--only", choices=["throughput", "memory", "fidelity", "in-flight"])
     options = parser.parse_args()
     table = Table()
+    competitor = (options.aiperf, options.aiperf_tokenizer) if options.aiperf else None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number in range(options.runs):
             if options.only in (None, "throughput"):
-                throughput(table, options.requests, folder, options.aiperf)
+                throughput(table, options.requests, folder, competitor)
             if options.only in (None, "fidelity"):
                 fidelity(table, folder)
             if options.only in (None, "in-flight"):
