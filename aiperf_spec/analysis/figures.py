@@ -117,7 +117,8 @@ class Figures:
             return coverage(self._of(name.category))
         if (found := _pooled(name.tag)) is not None:
             read, factor, offset = found
-            return ratio(clustered(self._of(name.category), read)).scaled(factor, offset)
+            # A length is at least 1, a rate and a time at least 0: intervals of few requests would say otherwise.
+            return ratio(clustered(self._of(name.category), read)).scaled(factor, offset).within(lowest=offset)
         if name.tag in _RUN:
             value = summary.run_values.get(name.tag)
             return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)

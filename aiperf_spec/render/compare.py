@@ -20,7 +20,7 @@ _VERDICTS = {
     Verdict.BETTER: ("better", "green"),
     Verdict.WORSE: ("worse", "red"),
     Verdict.DIFFERENT: ("differs", "yellow"),
-    Verdict.NONE_SHOWN: ("no difference", "dim"),
+    Verdict.NONE_SHOWN: ("none shown", "dim"),
     Verdict.NOT_JUDGED: ("–", "dim"),
 }
 _UNMATCHED = 8
@@ -135,5 +135,5 @@ def method(comparisons: ComparisonSet) -> str:
     )
     return (
         "Means of requests, and pooled figures; differences of pairs where there are pairs. Intervals are 95 %, each "
-        f"by itself. {correction}; no difference: none is shown, which does not say that there is none."
+        f"by itself. {correction}; none shown: no difference is, which does not say that there is none."
     )
