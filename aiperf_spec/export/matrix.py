@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Row
+from aiperf_spec.export.cells import CsvTable
 from aiperf_spec.export.record import to_json
 
 UNITS = {MatrixMetric.ACCEPT_LENGTH: "ratio", MatrixMetric.ACCEPT_RATE: "%", MatrixMetric.THROUGHPUT: "tokens/sec"}
@@ -15,8 +14,7 @@ UNITS = {MatrixMetric.ACCEPT_LENGTH: "ratio", MatrixMetric.ACCEPT_RATE: "%", Mat
 
 def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
     """Return a line a row: model, runs, source, then each category with its requests (and interval), both overalls."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = CsvTable()
     parts = ("", " n", " low", " high") if intervals else ("", " n")
     columns = [f"{column}{part}" for column in matrix.columns for part in parts]
     writer.writerow(["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts)])
@@ -26,7 +24,7 @@ def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
         overall = _digits(row.overall)
         pooled = _csv_cell(row.pooled, intervals=intervals)
         writer.writerow([row.model, " ".join(row.runs), _source(matrix, row), *flat, overall, *pooled])
-    return buffer.getvalue().encode()
+    return writer.to_bytes()
 
 
 def _csv_cell(cell: Cell | None, *, intervals: bool) -> list[str]:

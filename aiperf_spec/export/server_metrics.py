@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from aiperf_spec.export.cells import CsvTable
 from aiperf_spec.export.record import to_json
 from aiperf_spec.models.server_metrics import (
     EndpointScrapes,
@@ -120,11 +119,10 @@ def _series(series: SeriesFigures) -> dict[str, Any]:
 
 def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
     """Return `server_metrics_export.csv`: gauges, counters, histograms and texts, each a section with a header."""
-    buffer = io.StringIO()
-    buffer.write("# AIPerf Server Metrics Export (CSV)\n")
-    buffer.write(f"# aiperf_version: spec-profile {__version__}\n# schema_version: {_CSV_SCHEMA}\n")
-    buffer.write(f"# benchmark_id: {run_id}\n# Note: gauges are {GAUGE_NOTE}\n#\n")
-    writer = csv.writer(buffer, lineterminator="\n")
+    head = "# AIPerf Server Metrics Export (CSV)\n"
+    head += f"# aiperf_version: spec-profile {__version__}\n# schema_version: {_CSV_SCHEMA}\n"
+    head += f"# benchmark_id: {run_id}\n# Note: gauges are {GAUGE_NOTE}\n#\n"
+    writer = CsvTable()
     separator = False
     for kind, names in _SECTIONS:
         chosen = {n: m for n, m in metrics.metrics.items() if m.type == kind and not n.endswith(_INFO)}
@@ -142,10 +140,10 @@ def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
             for series in metric.series:
                 for key, text in series.labels.items():
                     writer.writerow([_host(series.endpoint_url), name, key, text, metric.description])
-    return buffer.getvalue().encode()
+    return head.encode() + writer.to_bytes()
 
 
-def _section(writer: Any, kind: str, names: tuple[str, ...], metrics: dict[str, MetricFigures]) -> None:
+def _section(writer: CsvTable, kind: str, names: tuple[str, ...], metrics: dict[str, MetricFigures]) -> None:
     labels = sorted({label for metric in metrics.values() for series in metric.series for label in series.labels})
     last = ["buckets"] if kind == "histogram" else []
     writer.writerow(["Endpoint", "Type", "Metric", "Unit", *names, *labels, "Description", *last])

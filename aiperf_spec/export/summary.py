@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import UTC, datetime
 from typing import Any
 
 from aiperf_spec.choices import ExportLevel
 from aiperf_spec.config import ProfileConfig
+from aiperf_spec.export.cells import CsvTable
 from aiperf_spec.export.record import error_details, to_json
 from aiperf_spec.export.server_metrics import reconciliation_json
 from aiperf_spec.metrics.stats import STAT_NAMES, Stats, describe
@@ -186,8 +185,7 @@ def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict
 
 def summary_csv(summary: Summary) -> bytes:
     """Return `profile_export_aiperf.csv`: request metrics with statistics, a blank line, run metrics with a value."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer)
+    writer = CsvTable(line_end="\r\n")
     if summary.record_stats:
         writer.writerow(["Metric", *STAT_NAMES])
         for metric in sorted(RECORD_METRICS, key=lambda metric: metric.tag):
@@ -199,7 +197,7 @@ def summary_csv(summary: Summary) -> bytes:
     for run_metric in sorted(RUN_METRICS, key=lambda metric: metric.tag):
         if (value := summary.run_values.get(run_metric.tag)) is not None:
             writer.writerow([_headed(run_metric.header, run_metric.unit), f"{value:.2f}"])
-    return buffer.getvalue().encode()
+    return writer.to_bytes()
 
 
 def _headed(header: str, unit: str) -> str:
