@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -207,6 +208,11 @@ class ProfileConfig(BaseModel):
         options = extra.get("stream_options")
         if options is not None and not isinstance(options, dict):
             raise ValueError("stream_options must be a JSON object")
+        try:
+            json.dumps(extra, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            # YAML and Python have dates, NaN and more that no body can carry.
+            raise ValueError(f"cannot be sent as JSON: {error}") from None
         return extra
 
     @model_validator(mode="after")

@@ -30,7 +30,7 @@ def parse_extra_inputs(texts: list[str]) -> dict[str, Any]:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"--extra-inputs {text!r}: not a JSON object: {error}") from None
     return dict(value)
@@ -38,6 +38,16 @@ def _json_object(text: str) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _pairs(text: str) -> dict[str, Any]:
@@ -62,7 +72,7 @@ def _value(text: str, start: int) -> tuple[Any, int]:
         start += 1
     if text[start : start + 1] in ("[", "{"):
         try:
-            value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text, start)
+            value, end = _JSON.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"--extra-inputs {text!r}: {text[start:]!r} is not JSON: {error}") from None
         if text[end : end + 1] not in ("", ","):

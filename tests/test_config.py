@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -135,6 +137,19 @@ def test_any_text_is_a_mapping_or_a_configuration_error(text: str) -> None:
     except ConfigError:
         return
     assert all(isinstance(key, str) for key in parsed)
+    assert parse_extra_inputs([json.dumps(parsed, allow_nan=False)]) == parsed
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"b": date(2026, 1, 1)}], ids=["nan", "inf", "date"])
+def test_what_no_body_can_carry_is_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"--extra-inputs.*cannot be sent as JSON"):
+        ProfileConfig.create(url="h:1", extra_inputs={"a": value})
+
+
+@pytest.mark.parametrize("text", ["a:[1e999]", '{"a": -1e999}', 'a:{"b": 1E310}'])
+def test_a_number_beyond_all_floats_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="too large a number"):
+        parse_extra_inputs([text])
 
 
 @pytest.mark.parametrize(
