@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from aiperf_spec.choices import EndpointType
 from aiperf_spec.config import ProfileConfig
+from aiperf_spec.metrics.gaps import loop_lag
 from aiperf_spec.metrics.latency import schedule_lag
-from aiperf_spec.metrics.stats import describe
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.urls import without_credentials
@@ -109,7 +109,7 @@ def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
 def _client(result: RunResult, profiled: list[RequestRecord]) -> list[Notice]:
     """Return what the program itself was late with."""
     notices = []
-    lag = describe([lag / 1e6 for lag in result.loop_lags_ns])
+    lag = loop_lag(result.loop_lags_ns)
     if lag is not None and lag.value("p99") >= _SATURATED_MS:
         values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "workers": result.config.workers}
         notices.append(Notice(NoticeKind.SATURATED, values))

@@ -27,13 +27,8 @@ class Redactor:
         secrets |= {part for value in secrets for part in value.split()[1:]}
         if config.api_key:
             secrets.add(config.api_key)
-        if server.credentials:
-            secrets |= {
-                server.credentials[1],
-                base64.b64encode(":".join(server.credentials).encode()).decode(),
-            }
-        for url in config.server_metrics_url:
-            if (pair := split_endpoint(url).credentials) is not None:
+        for pair in (server.credentials, *(split_endpoint(url).credentials for url in config.server_metrics_url)):
+            if pair is not None:
                 secrets |= {pair[1], base64.b64encode(":".join(pair).encode()).decode()}
         # A server may echo a secret within JSON or a URL, where some characters are written otherwise.
         secrets |= {json.dumps(secret)[1:-1] for secret in secrets} | {quote(secret, safe="") for secret in secrets}

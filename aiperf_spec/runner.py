@@ -99,22 +99,20 @@ class Stop:
         await self._event.wait()
 
 
-def plan(
-    prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size: int, first_index: int = 0
-) -> Iterator[Work]:
+def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size: int) -> Iterator[Work]:
     """Yield the first requests of a phase's conversations, taking `batch_size` prompts for each.
 
     Every turn counts as a request and has an index of its own; a conversation that would exceed `count` is cut there.
     Without a count, prompts are sent until there are none.
     """
-    index, end = first_index, None if count is None else first_index + count
-    while end is None or index < end:
+    index = 0
+    while count is None or index < count:
         batch = tuple(islice(prompts, batch_size))
         if not batch:
             return
         work = Work(index, phase, batch)
-        if work.later_turns and end is not None:
-            work = replace(work, prompts=(batch[0].cut(end - index - 1),))
+        if work.later_turns and count is not None:
+            work = replace(work, prompts=(batch[0].cut(count - index - 1),))
         yield work
         index += 1 + work.later_turns
 

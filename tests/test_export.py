@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.analysis.mismatches import RunFacts
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import SpecProfileError
+from aiperf_spec.export.facts import load_fact, load_facts
 from aiperf_spec.export.load import load_records
 from aiperf_spec.export.record import record_line, to_json
 from aiperf_spec.export.summary import summary_csv, summary_json
@@ -44,9 +47,9 @@ def strict(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def run_of(records: list[RequestRecord]) -> RunResult:
+def run_of(records: list[RequestRecord], **settings: Any) -> RunResult:
     return RunResult(
-        config=ProfileConfig(url="http://host:1", api_key="sk-secret"),
+        config=ProfileConfig(url="http://host:1", api_key="sk-secret", **settings),
         url="http://host:1/v1",
         model="m",
         owned_by="vllm",
@@ -116,10 +119,11 @@ def test_the_summary_has_aiperfs_shape() -> None:
     result = run_of(some_records())
     document = strict(summary_json(result, summarise(result.records)))
     theirs = json.loads((AIPERF / "profile_export_aiperf.json").read_text())
-    for tag, metric in document.items():
-        if isinstance(metric, dict) and "unit" in metric and tag in theirs:
-            assert metric["unit"] == theirs[tag]["unit"]
-            assert metric.keys() == theirs[tag].keys(), tag
+    shared = {tag for tag, metric in document.items() if isinstance(metric, dict) and "unit" in metric} & theirs.keys()
+    assert "request_latency" in shared
+    for tag in shared:
+        assert document[tag]["unit"] == theirs[tag]["unit"]
+        assert document[tag].keys() == theirs[tag].keys(), tag
     assert document["pooled_spec_decode_acceptance_histogram"] == {"0": 2, "3": 1}
     assert document["input_config"]["models"] == theirs["input_config"]["models"] | {"items": [{"name": "m"}]}
     assert document["input_config"]["endpoint"]["urls"] == ["http://host:1"]
@@ -147,3 +151,20 @@ def test_json_stays_strict() -> None:
     hostile = {"nan": math.nan, "inf": -math.inf, "surrogate": "\ud800", "huge": 2**70, "huger": 10**400, 5: "key"}
     written = strict(to_json(hostile))
     assert written == {"nan": None, "inf": None, "surrogate": "?", "huge": 2**70, "huger": None, "5": "key"}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_what_a_run_was_is_read_back_from_its_summary(tmp_path: Path, compressed: bool) -> None:
+    result = run_of(some_records(), request_rate=12.5)
+    data = summary_json(result, summarise(result.records))
+    name = "profile_export_aiperf.json"
+    (tmp_path / (f"{name}.gz" if compressed else name)).write_bytes(gzip.compress(data) if compressed else data)
+    facts = load_facts(tmp_path)
+    assert (facts.model, facts.endpoint, facts.streaming, facts.rate) == ("m", "chat", True, 12.5)
+    assert load_fact(tmp_path, "benchmark_id") == "abc"
+
+
+def test_a_summary_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
+    (tmp_path / "profile_export_aiperf.json").write_bytes(b"[1, 2")
+    assert load_facts(tmp_path) == RunFacts()
+    assert load_fact(tmp_path, "benchmark_id") is None

@@ -197,8 +197,8 @@ def test_a_closed_terminal_ends_the_display_alone(monkeypatch: pytest.MonkeyPatc
     assert chosen_ui(console(), Ui.LIVE) is Ui.LIVE
 
 
-def run(simulate: Simulate, tmp_path: Path, *more: str) -> Result:
-    arguments = ["--url", simulate("vllm").url, "--request-count", "3", "--artifact-dir", str(tmp_path / "run")]
+def run(simulate: Simulate, tmp_path: Path, *more: str, length: tuple[str, str] = ("--request-count", "3")) -> Result:
+    arguments = ["--url", simulate("vllm").url, *length, "--artifact-dir", str(tmp_path / "run")]
     return CliRunner().invoke(app, [*arguments, "--overwrite", *more], env={"COLUMNS": "100"})
 
 
@@ -233,3 +233,9 @@ def test_json_is_the_summary_and_nothing_else(simulate: Simulate, tmp_path: Path
     assert document == json.loads((tmp_path / "run" / "profile_export_aiperf.json").read_text())
     assert document["spec_profile"]["requests"]["succeeded"] == 3
     assert "not met" in result.stderr
+
+
+def test_a_duration_counts_towards_no_number_of_requests(simulate: Simulate, tmp_path: Path) -> None:
+    # Prompts repeat until the time is over: their number is not the run's.
+    said = run(simulate, tmp_path, "--ui", "simple", length=("--benchmark-duration", "0.5")).stderr
+    assert re.search(r"profiling: \d+ done", said)

@@ -14,7 +14,7 @@ from aiperf_spec.analysis.pairing import Difference, Pairing, Read, difference, 
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.analysis.report import length_terms, rate_terms
 from aiperf_spec.analysis.speed import step_terms
-from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.metrics.summary import run_values
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
 from aiperf_spec.models.run import RequestRecord
 
@@ -105,15 +105,21 @@ _OF_SHAPE = {"spec_decode_draft_acceptance_rate", "spec_decode_accepted_per_veri
 _PER_CATEGORY = (POOLED_LENGTH, "inter_token_latency")
 
 
-def _mean(metric: RecordMetric) -> _Metric:
+def mean_terms(metric: RecordMetric) -> Read:
+    """Return what reads the sum and the number of a request's values; None where it has none."""
+
     def read(record: RequestRecord) -> Terms | None:
         value = metric.value(record)
         if value is None:
             return None
         return (sum(value), len(value)) if isinstance(value, list) else (value, 1)
 
+    return read
+
+
+def _mean(metric: RecordMetric) -> _Metric:
     better = _BETTER.get(metric.tag, Better.LOWER if metric.unit == "ms" else Better.NEITHER)
-    return _Metric(metric.tag, metric.label, metric.unit, better, read, of_shape=metric.tag in _OF_SHAPE)
+    return _Metric(metric.tag, metric.label, metric.unit, better, mean_terms(metric), of_shape=metric.tag in _OF_SHAPE)
 
 
 def _percent(record: RequestRecord) -> Terms | None:
@@ -226,7 +232,7 @@ def _row(
 
 
 def _one_number_rows(base: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> list[Row]:
-    before, after = summarise(base).run_values, summarise(candidate).run_values
+    before, after = run_values(base), run_values(candidate)
     rows = []
     for metric in RUN_METRICS:
         if metric.group is not Group.RUN or metric.tag not in before or metric.tag not in after:

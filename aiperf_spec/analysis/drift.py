@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from aiperf_spec.analysis.clusters import Terms, clustered
-from aiperf_spec.analysis.intervals import Estimate, estimate, linearised, missing, ratio, scatter
+from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
 
@@ -86,7 +86,7 @@ def _tenth(records: Sequence[RequestRecord], part: int) -> Estimate:
         chosen = steps[len(steps) * part // PARTS : len(steps) * (part + 1) // PARTS]
         return sum(chosen), len(chosen)
 
-    return ratio(clustered(records, read)).scaled(1, 1).within(lowest=1)
+    return as_length(ratio(clustered(records, read)))
 
 
 def _change(records: Sequence[RequestRecord]) -> Estimate:
@@ -116,7 +116,7 @@ def _buckets(records: Sequence[RequestRecord]) -> tuple[Bucket, ...]:
     index = {id(record): position for position, record in enumerate(records)}
 
     def bucket(start: int) -> Estimate:
-        return ratio(clustered(records, lambda record: sums[index[id(record)]].get(start))).scaled(1, 1).within(1)
+        return as_length(ratio(clustered(records, lambda record: sums[index[id(record)]].get(start))))
 
     ends: list[int | None] = [*starts[1:], None]
     return tuple(Bucket(start, end, bucket(start)) for start, end in zip(starts, ends, strict=True))

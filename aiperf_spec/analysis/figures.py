@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Terms, clustered, measured
-from aiperf_spec.analysis.comparison import POOLED_LENGTH, POOLED_RATE, STEP_TIME
-from aiperf_spec.analysis.intervals import Estimate, missing, ratio
+from aiperf_spec.analysis.clusters import clustered, measured
+from aiperf_spec.analysis.comparison import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
+from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
 from aiperf_spec.analysis.pairing import Read, difference, pair_up
 from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
 from aiperf_spec.analysis.reasons import Missing
@@ -116,9 +116,7 @@ class Figures:
         if name.tag == "coverage":
             return coverage(self._of(name.category))
         if (found := _pooled(name.tag)) is not None:
-            read, factor, offset = found
-            # A length is at least 1, a rate and a time at least 0: intervals of few requests would say otherwise.
-            return ratio(clustered(self._of(name.category), read)).scaled(factor, offset).within(lowest=offset)
+            return found.shown(ratio(clustered(self._of(name.category), found.read)))
         if name.tag in _RUN:
             value = summary.run_values.get(name.tag)
             return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)
@@ -126,12 +124,12 @@ class Figures:
 
     def less(self, name: Name, base: Figures, factor: float) -> Estimate:
         """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
-        pooled = _pooled(name.tag) or ((_values(name.tag), 1.0, 0.0) if name.statistic == "avg" else None)
-        if pooled is not None:
-            read, scale, offset = pooled
+        found = _pooled(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
+        if found is not None:
             mine, theirs = self._of(name.category), base._of(name.category)
-            apart = difference(theirs, mine, read, pair_up(theirs, mine), factor=factor, offset=offset / scale)
-            return apart.estimate.scaled(scale)
+            offset = found.offset / found.scale
+            apart = difference(theirs, mine, found.read, pair_up(theirs, mine), factor=factor, offset=offset)
+            return apart.estimate.scaled(found.scale)
         mine_value, base_value = self.find(name).value, base.find(name).value
         if mine_value is None or base_value is None:
             return missing(Missing.NOT_IN_BOTH)
@@ -153,7 +151,7 @@ class Figures:
             return missing(Missing.NO_RECORDS)
         value = stats.value(name.statistic)
         chosen = self._of(name.category)
-        read = _values(name.tag)
+        read = mean_terms(_RECORD[name.tag])
         if name.statistic == "avg":
             found = ratio(clustered(chosen, read))
             # What tables show is what is judged; the records give how it scatters.
@@ -166,22 +164,23 @@ class Figures:
         return missing(Missing.NO_INTERVAL, value, stats.count)
 
 
-def _pooled(tag: str) -> tuple[Read, float, float] | None:
+@dataclass(slots=True, frozen=True)
+class _Pooled:
+    """A figure that is `offset` + `scale` times a ratio of sums."""
+
+    read: Read
+    shown: Callable[[Estimate], Estimate] = lambda share: share
+    """What makes the ratio with its interval the figure with its own, which ends where the figure does."""
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+def _pooled(tag: str) -> _Pooled | None:
     return {
-        POOLED_LENGTH: (length_terms, 1.0, 1.0),
-        POOLED_RATE: (rate_terms, 100.0, 0.0),
-        STEP_TIME: (step_terms, 1.0, 0.0),
+        POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
+        POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
+        STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
     }.get(tag)
-
-
-def _values(tag: str) -> Read:
-    def read(record: RequestRecord) -> Terms | None:
-        value = _RECORD[tag].value(record)
-        if value is None:
-            return None
-        return (sum(value), len(value)) if isinstance(value, list) else (value, 1)
-
-    return read
 
 
 def _share(tag: str, summary: Summary) -> Estimate:

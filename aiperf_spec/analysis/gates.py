@@ -55,9 +55,8 @@ class GateResult:
     """A gate and how it ended.
 
     `figure` holds the value and its interval; `fact` a truth value instead. `threshold` is the number that the value
-    was held against. `judged_by_interval` says that --strict asked the interval; of a relative gate it is that of
-    `apart`, the figure less its threshold. `reason` says why a gate could not be met for want of a value, or, under
-    --strict, of an interval; None where it was judged.
+    was held against; under --strict, `apart` of a relative gate is the figure less its threshold. `reason` says why a
+    gate could not be met for want of a value, or, under --strict, of an interval; None where it was judged.
     """
 
     gate: Gate
@@ -65,7 +64,6 @@ class GateResult:
     figure: Estimate
     threshold: float | None = None
     fact: bool | None = None
-    judged_by_interval: bool = False
     reason: Missing | None = None
     apart: Estimate | None = None
 
@@ -148,9 +146,9 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
     if not strict or judged.reason is Missing.NO_INTERVAL:
         return GateResult(gate, passed, figure, threshold)
     if judged.low is None or judged.high is None:
-        return GateResult(gate, False, figure, threshold, judged_by_interval=True, reason=judged.reason)
+        return GateResult(gate, False, figure, threshold, reason=judged.reason)
     passed = passed and _whole(gate.operator, judged, threshold)
-    return GateResult(gate, passed, figure, threshold, judged_by_interval=True, apart=apart)
+    return GateResult(gate, passed, figure, threshold, apart=apart)
 
 
 def _whole(sign: str, judged: Estimate, threshold: float) -> bool:

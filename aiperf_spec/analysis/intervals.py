@@ -117,12 +117,22 @@ class RatioSums:
 
 def length_interval(sums: RatioSums) -> Estimate:
     """Return 1 + sum(accepted) / sum(steps) from sums over (accepted, steps)."""
-    return sums.estimate().scaled(1, 1).within(lowest=1)
+    return as_length(sums.estimate())
 
 
 def rate_interval(sums: RatioSums) -> Estimate:
     """Return 100 * sum(accepted) / sum(proposed), in percent, from sums over (accepted, proposed)."""
-    return sums.estimate().scaled(100).within(0, 100)
+    return as_rate(sums.estimate())
+
+
+def as_length(share: Estimate) -> Estimate:
+    """Return 1 + accepted / steps from the share: a length is at least 1, whatever intervals of few requests say."""
+    return share.scaled(1, 1).within(lowest=1)
+
+
+def as_rate(share: Estimate) -> Estimate:
+    """Return accepted / proposed in percent from the share: between 0 and 100, whatever intervals say."""
+    return share.scaled(100).within(0, 100)
 
 
 def ratio(terms: Iterable[tuple[float, float]]) -> Estimate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Terms, clustered, grouped, has_turns, measured
 from aiperf_spec.analysis.drift import Drift, drift
-from aiperf_spec.analysis.intervals import Estimate, ratio
+from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
 from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
 from aiperf_spec.analysis.requests import Outliers, PromptLength, outliers, prompt_length
 from aiperf_spec.analysis.speed import SpeedUp, coverage, pooled_itl, speed_up, step_time
@@ -107,12 +107,12 @@ def _group(records: Sequence[RequestRecord], options: AnalysisOptions) -> GroupA
 
 def length(records: Sequence[RequestRecord]) -> Estimate:
     """Return the pooled acceptance length, 1 + sum(accepted) / sum(steps), with its interval."""
-    return ratio(clustered(records, length_terms)).scaled(1, 1).within(lowest=1)
+    return as_length(ratio(clustered(records, length_terms)))
 
 
 def rate(records: Sequence[RequestRecord]) -> Estimate:
     """Return the pooled draft acceptance rate, sum(accepted) / sum(proposed), in percent, with its interval."""
-    return ratio(clustered(records, rate_terms)).scaled(100).within(0, 100)
+    return as_rate(ratio(clustered(records, rate_terms)))
 
 
 def length_terms(record: RequestRecord) -> Terms | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Terms, clustered
-from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, missing, ratio
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
 
@@ -154,6 +154,6 @@ def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:
                 return None
             return report.num_accepted_draft_tokens, report.num_spec_steps
 
-        length = ratio(clustered(records, read)).scaled(1, 1).within(lowest=1)
+        length = as_length(ratio(clustered(records, read)))
         quarters.append(LengthQuarter(within[0], within[-1], length))
     return tuple(quarters)

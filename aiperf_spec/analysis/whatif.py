@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Terms, clustered
-from aiperf_spec.analysis.intervals import Estimate, estimate, missing, ratio, scatter
+from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
 from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tally, at_risk_terms
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
@@ -146,7 +146,7 @@ def _as_drafted(records: Sequence[RequestRecord], k: int, tallies: Mapping[int, 
         counted = tallies.get(id(record))
         return None if counted is None else (sum(counted.reached[:k]), counted.steps)
 
-    return ratio(clustered(records, read)).scaled(1, 1).within(lowest=1)
+    return as_length(ratio(clustered(records, read)))
 
 
 def _best(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from aiperf_spec.adapters.registry import load_registry
-from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.text import plain
 
@@ -21,4 +21,4 @@ def adapters() -> None:
         table.add_row(Text(plain(adapter.name)), Text(plain(path)), Text(plain(adapter.distribution or "built in")))
     stdout().print(table)
     for warning in registry.warnings:
-        stderr().print(Text.assemble(("note: ", "bold yellow"), plain(warning, 400)))
+        note(plain(warning, 400))

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from aiperf_spec.analysis.figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, needs_base, parse_gate
-from aiperf_spec.cli.terminal import stdout
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.export.facts import load_fact
 from aiperf_spec.export.load import load_records
@@ -26,9 +25,7 @@ class Gates:
     """
 
     def __init__(self, expressions: Sequence[str], *, base: Path | None = None, strict: bool = False) -> None:
-        self._gates: list[Gate] = [parse_gate(expression) for expression in expressions]
-        if strict and not self._gates:
-            raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
+        self._gates = read_gates(expressions, strict=strict)
         if base is None and needs_base(self._gates):
             asking = next(gate for gate in self._gates if gate.relative)
             raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
@@ -41,18 +38,26 @@ class Gates:
         *,
         summary: Summary | None = None,
         facts: Mapping[str, bool | None] | None = None,
-        console: Console | None = None,
+        console: Console,
     ) -> bool:
-        """Print the table of gates, where there are any, on stdout or `console`, and say whether all are met."""
+        """Print the table of gates, where there are any, on `console`, and say whether all are met."""
         if not self._gates:
             return True
         results = self.judge(Figures(records, summary=summary, facts=facts))
-        (console or stdout()).print(gates_table(results, strict=self._strict))
+        console.print(gates_table(results, strict=self._strict))
         return all_met(results)
 
-    def judge(self, figures: Figures, base: Figures | None = None) -> list[GateResult]:
-        """Return each gate's outcome; `base` takes the place of the command's own."""
-        return evaluate(self._gates, figures, base or self._base, strict=self._strict)
+    def judge(self, figures: Figures) -> list[GateResult]:
+        """Return each gate's outcome."""
+        return evaluate(self._gates, figures, self._base, strict=self._strict)
+
+
+def read_gates(expressions: Sequence[str], *, strict: bool) -> list[Gate]:
+    """Return the gates, parsed; raises `ConfigError` where `strict` asks more of none."""
+    gates = [parse_gate(expression) for expression in expressions]
+    if strict and not gates:
+        raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
+    return gates
 
 
 def figures_of(folder: Path) -> Figures:

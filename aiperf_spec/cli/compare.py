@@ -10,13 +10,13 @@ from rich.text import Text
 
 from aiperf_spec.analysis.comparison import compare as compare_runs
 from aiperf_spec.analysis.figures import Figures
-from aiperf_spec.analysis.gates import GateResult, all_met, evaluate, parse_gate
+from aiperf_spec.analysis.gates import GateResult, all_met, evaluate
 from aiperf_spec.analysis.mismatches import Run
 from aiperf_spec.choices import TableFormat
-from aiperf_spec.cli.against import facts_of
+from aiperf_spec.cli.against import facts_of, read_gates
 from aiperf_spec.cli.page import comparison_html, expect_page, write_page
-from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
-from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
+from aiperf_spec.cli.terminal import note, stdout, translated_errors
+from aiperf_spec.errors import ExitCode, SpecProfileError
 from aiperf_spec.export.comparison import comparison_json
 from aiperf_spec.export.facts import load_facts
 from aiperf_spec.export.load import load_records
@@ -42,9 +42,7 @@ def compare(
     with translated_errors():
         if page is not None:
             expect_page(page)
-        gates = [parse_gate(expression) for expression in require]
-        if strict and not gates:
-            raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
+        gates = read_gates(require, strict=strict)
         runs = [_load(folder) for folder in (base, *candidates)]
         comparisons = compare_runs(runs[0], runs[1:])
         results: list[list[GateResult]] = []
@@ -72,5 +70,5 @@ def _load(folder: Path) -> Run:
         raise SpecProfileError(f"{str(folder)!r} holds no successful request, so there is nothing to compare")
     if loaded.unreadable:
         lines = plural(len(loaded.unreadable), "unreadable line")
-        stderr().print(Text.assemble(("note: ", "bold yellow"), f"{plain(str(folder), 200)}: {lines} left out"))
+        note(f"{plain(str(folder), 200)}: {lines} left out")
     return Run(str(folder), records, load_facts(folder))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import typer
-from rich.text import Text
 
-from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.client import Client
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.loop import run_in_loop
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
-from aiperf_spec.render.diagnosis import Diagnosis, ServerFacts, diagnose, diagnosis_report
+from aiperf_spec.render.diagnosis import ServerFacts, diagnose, diagnosis_report
 from aiperf_spec.render.notices import engine_of, word
 from aiperf_spec.urls import split_endpoint
 
@@ -39,16 +38,11 @@ def doctor(values: dict[str, Any]) -> None:
             config = config.model_copy(update={"extra_inputs": {**config.extra_inputs, _ASK: True}})
         result = profile(config)
         diagnosis = diagnose(result, facts, asked_for_user=asked)
-    show(diagnosis)
+    stdout().print(diagnosis_report(diagnosis))
     for notice in result.notices:
         if notice.kind in _TOLD:
-            stderr().print(Text.assemble(("note: ", "bold yellow"), word(notice)))
+            note(word(notice))
     raise typer.Exit(ExitCode.OK if diagnosis.reported else ExitCode.NO_SUCCESS)
-
-
-def show(diagnosis: Diagnosis) -> None:
-    """Print a diagnosis on stdout."""
-    stdout().print(diagnosis_report(diagnosis))
 
 
 async def _look(config: ProfileConfig) -> ServerFacts:

@@ -13,6 +13,7 @@ from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_matrix
 from aiperf_spec.analysis.mismatches import Run
 from aiperf_spec.analysis.report import analyse
+from aiperf_spec.cli.grouping import by_model, from_summary
 from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.errors import ConfigError, ExportError
 from aiperf_spec.export import names
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from aiperf_spec.cli.examine import Examination
     from aiperf_spec.render.page.runs import PageRun
 
-_READABLE = 256 << 20
-"""Bytes of records up to which a run gets charts; beyond, its page is made of its summary, in constant memory."""
-
 
 def expect_page(file: Path) -> None:
     """Raise `ConfigError` where no page could be made, or be written there."""
@@ -46,12 +44,7 @@ def report_html(runs: Sequence[RunFolder], asked: Examination, *, pool: bool = F
     """Return the page of runs, analysed as asked; with `pool`, all runs of a model are one."""
     from aiperf_spec.render.page.runs import runs_page
 
-    groups: list[list[RunFolder]] = [[run] for run in runs]
-    if pool:
-        by_model: dict[str, list[RunFolder]] = {}
-        for run in runs:
-            by_model.setdefault(run.model, []).append(run)
-        groups = list(by_model.values())
+    groups = by_model(runs) if pool else [[run] for run in runs]
     baseline = None if asked.baseline is None else load_baseline(asked.baseline)
     return runs_page([_page_run(group, asked, baseline) for group in groups], _matrix(runs, pool=pool))
 
@@ -88,8 +81,7 @@ def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[Req
     from aiperf_spec.render.page.runs import PageRun
 
     first = group[0]
-    path = existing(first.path, names.RECORDS_JSONL)
-    if len(group) == 1 and first.summary and (path is None or path.stat().st_size > _READABLE):
+    if from_summary(group):
         loaded = load_run([RunFolder(first.path, first.summary, summary_only=True)])
         loaded.result.notices = _notices(first)
         return PageRun(first.name, loaded.result, load_summary(first), None, _configuration(first))

@@ -15,12 +15,12 @@ from rich.text import Text
 from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
 from aiperf_spec.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.cli.examine import Examination, examine
+from aiperf_spec.cli.grouping import by_model, from_summary
 from aiperf_spec.cli.page import expect_page, report_html, write_page
-from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
-from aiperf_spec.export import names
 from aiperf_spec.export.figures import run_figures
-from aiperf_spec.export.folders import RunFolder, existing, find_runs
+from aiperf_spec.export.folders import RunFolder, find_runs
 from aiperf_spec.export.loaded import load_run
 from aiperf_spec.export.matrix import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.export.pools import RecordPools, read_pools
@@ -32,8 +32,6 @@ from aiperf_spec.render.tables import run_report
 from aiperf_spec.render.text import plain, plural
 
 _WIDE = 100_000
-_LISTABLE = 256 << 20
-"""Bytes of records up to which a run's own tables are made from them; beyond, from its summary, in constant memory."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -89,7 +87,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
             write_page(options.page, report_html(runs, options.examination, pool=options.pool))
         quiet = options.form is not ReportFormat.TABLE or options.output is not None
         # A run's own tables are followed by its analysis, as they were when it ran.
-        shown = [run.path for run in runs if own and not options.pool and run.has_records and not _from_summary([run])]
+        shown = [run.path for run in runs if own and not options.pool and run.has_records and not from_summary([run])]
         met = examine([run.path for run in runs], options.examination, gates, quiet=quiet, also=shown)
     if not met:
         raise typer.Exit(ExitCode.GATE)
@@ -124,7 +122,7 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
     if options.form is ReportFormat.MARKDOWN:
         return matrix_markdown(matrix, notes(matrix, intervals=options.intervals), intervals=options.intervals)
     if options.form is ReportFormat.JSON:
-        summaries = [_summary_json(group) for group in _pooled(runs)] if options.pool else []
+        summaries = [_summary_json(group) for group in by_model(runs)] if options.pool else []
         return matrix_json(matrix, intervals=options.intervals, summaries=summaries)
     console = stdout()
     to_file = options.output is not None
@@ -134,7 +132,7 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
     if not own:
         tables.append((matrix_report(matrix, intervals=options.intervals, width=folded), folded or _WIDE))
     if own or options.pool:
-        groups = _pooled(runs) if options.pool else [[run] for run in runs]
+        groups = by_model(runs) if options.pool else [[run] for run in runs]
         width = 100 if to_file else console.width
         tables += [(table, width) for group in groups for table in _own_tables(group, several=len(groups) > 1)]
     if to_file:
@@ -146,18 +144,11 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
     return None
 
 
-def _pooled(runs: Sequence[RunFolder]) -> list[list[RunFolder]]:
-    groups: dict[str, list[RunFolder]] = {}
-    for run in runs:
-        groups.setdefault(run.model, []).append(run)
-    return list(groups.values())
-
-
 def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[RenderableType]:
     if several or len(group) > 1:
         title = str(group[0].path) if len(group) == 1 else f"{plural(len(group), 'run')} as one: {_names(group)}"
         yield Text(plain(title, 400), style="bold")
-    if _from_summary(group):
+    if from_summary(group):
         loaded = load_run([RunFolder(group[0].path, group[0].summary, summary_only=True)])
         result = loaded.result
         result.config = result.config.model_copy(update={"rows": 0})
@@ -171,18 +162,11 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
     loaded = load_run(group)
     yield run_report(loaded.result, summarise(loaded.result.records))
     if loaded.unreadable:
-        _note(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out")
+        note(plain(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out", 400))
 
 
 def _names(group: Sequence[RunFolder]) -> str:
     return ", ".join(run.name for run in group)
-
-
-def _from_summary(group: Sequence[RunFolder]) -> bool:
-    if len(group) > 1 or not group[0].summary:
-        return False
-    path = existing(group[0].path, names.RECORDS_JSONL)
-    return path is None or path.stat().st_size > _LISTABLE
 
 
 def _summary_json(group: Sequence[RunFolder]) -> dict[str, Any]:
@@ -206,7 +190,3 @@ def _write(data: bytes, output: Path | None) -> None:
     except OSError as error:
         raise ExportError(f"--output {str(output)!r}: {error.strerror or error}") from None
     stderr().print(Text(f"written: {output}"), soft_wrap=True)
-
-
-def _note(text: str) -> None:
-    stderr().print(Text.assemble(("note: ", "bold yellow"), plain(text, 400)))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from aiperf_spec.choices import Ui
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
-from aiperf_spec.cli.terminal import stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.export.names import RECORDS_JSONL, SUMMARY_JSON
@@ -100,7 +100,7 @@ def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary
 
 def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | None]:
     count = config.request_count
-    if count is None and dataset.turns is not None:
+    if count is None and config.benchmark_duration is None and dataset.turns is not None:
         count = -(-dataset.turns // config.batch_size_text)
     return {Phase.WARMUP: config.warmup_request_count, Phase.PROFILING: count}
 
@@ -116,12 +116,11 @@ def report(result: RunResult, summary: Summary, surface: Surface | None = None) 
         stdout().print(run_report(result, summary))
     if result.analysis is not None and not surface.as_json and not surface.quiet:
         stdout().print(analysis_report(result.analysis, by_category=result.config.by_category, texts=_texts(result)))
-    console = stderr()
     for notice in result.notices:
-        console.print(Text.assemble(("note: ", "bold yellow"), word(notice)))
+        note(word(notice))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
-        console.print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
+        stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
 
 
 def _texts(result: RunResult) -> dict[int, Texts]:

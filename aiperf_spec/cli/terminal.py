@@ -41,6 +41,11 @@ def _tolerate(stream: TextIO) -> None:
         reconfigure(errors="replace")
 
 
+def note(text: str) -> None:
+    """Print a notice on stderr; the text is shown as it is."""
+    stderr().print(Text.assemble(("note: ", "bold yellow"), text))
+
+
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Turn a `SpecProfileError` into a line or two on stderr and its exit code: the one place that does."""

@@ -65,13 +65,16 @@ class RunFolder:
 
     def server_metrics(self) -> dict[str, Any] | None:
         """Return what the server counted, as exported; None where the run has no such file, or it cannot be read."""
-        return _json(self.path, names.SERVER_METRICS_JSON)
+        return load_json(self.path, names.SERVER_METRICS_JSON)
 
 
-def dig(value: Any, *keys: str) -> Any:
-    """Return a value within nested objects by its keys; None where one is missing."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
+def dig(value: Any, *path: str | int) -> Any:
+    """Return a value within nested objects and lists by its keys and places; None where one is missing."""
+    for key in path:
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
@@ -104,7 +107,7 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
                 "give the folder of a run, or a folder above several",
             )
         for run in runs:
-            found.setdefault(run.resolve(), RunFolder(run, _json(run, names.SUMMARY_JSON) or {}))
+            found.setdefault(run.resolve(), RunFolder(run, load_json(run, names.SUMMARY_JSON) or {}))
     return list(found.values())
 
 
@@ -128,7 +131,8 @@ def unreadable(path: Path, error: Exception) -> SpecProfileError:
     return SpecProfileError(f"{str(path)!r}: {reason}", "give the folder of a run exported at records or raw level")
 
 
-def _json(folder: Path, name: str) -> dict[str, Any] | None:
+def load_json(folder: Path, name: str) -> dict[str, Any] | None:
+    """Return the object in the file of this name, or in its compressed form; None where none can be read."""
     path = existing(folder, name)
     if path is None:
         return None

@@ -32,10 +32,10 @@ ALL = (
 _MODEL_LENGTH = 80
 
 
-def default_folder(result: RunResult, now: datetime | None = None) -> Path:
+def default_folder(result: RunResult) -> Path:
     """Return `artifacts/<UTC time>-<model>-<endpoint>-c<concurrency>`, with a number where that is taken."""
     config = result.config
-    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     model = re.sub(r"[^A-Za-z0-9._]+", "-", result.model)[:_MODEL_LENGTH].strip("-.") or "model"
     path = Path("artifacts") / f"{stamp}-{model}-{config.endpoint_type}-c{config.concurrency}"
     candidate, number = path, 2

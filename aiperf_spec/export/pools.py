@@ -43,14 +43,6 @@ class RecordPools:
         self.unreadable += part.unreadable
         self.has_turns |= part.has_turns
 
-    def merge(self, other: RecordPools) -> None:
-        """Add the records of another run."""
-        for category, pool in other.categories.items():
-            self.categories.setdefault(category, CategoryPool()).merge(pool)
-        self.succeeded += other.succeeded
-        self.unreadable += other.unreadable
-        self.has_turns |= other.has_turns
-
     def total(self) -> CategoryPool:
         """Return all categories as one."""
         total = CategoryPool()

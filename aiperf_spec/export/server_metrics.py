@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from aiperf_spec.export.cells import CsvTable
 from aiperf_spec.export.record import to_json
+from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import (
     EndpointScrapes,
     MetricFigures,
@@ -20,7 +21,7 @@ from aiperf_spec.version import __version__
 
 _JSON_SCHEMA = "1.1"
 _CSV_SCHEMA = "1.0"
-_PERCENTILES = ("p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99")
+_PERCENTILES = tuple(f"p{q}" for q in PERCENTILES)
 _SECTIONS = (
     ("gauge", ("avg", "min", "max", "std", *_PERCENTILES)),
     ("counter", ("total", "rate", "rate_avg", "rate_min", "rate_max", "rate_std")),
@@ -44,8 +45,8 @@ def server_metrics_json(metrics: ServerMetrics, run_id: str, reconciliation: Rec
         "summary": {
             "endpoints_configured": urls,
             "endpoints_successful": urls,
-            "start_time": _iso(metrics.start_ns),
-            "end_time": _iso(metrics.end_ns),
+            "start_time": iso_time(metrics.start_ns),
+            "end_time": iso_time(metrics.end_ns),
             "endpoint_info": {endpoint.url: _endpoint(endpoint) for endpoint in metrics.endpoints},
             "phase_time_ranges": {"profiling": {"start_ns": metrics.start_ns, "end_ns": metrics.end_ns}},
         },
@@ -81,7 +82,8 @@ def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
     }
 
 
-def _iso(wall_ns: int) -> str:
+def iso_time(wall_ns: int) -> str:
+    """Return a wall clock in ns as AIPerf writes it: UTC without a zone."""
     return datetime.fromtimestamp(wall_ns / 1e9, UTC).replace(tzinfo=None).isoformat()
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from aiperf_spec.choices import ExportLevel
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.export.cells import CsvTable
 from aiperf_spec.export.record import error_details, to_json
-from aiperf_spec.export.server_metrics import reconciliation_json
-from aiperf_spec.metrics.stats import STAT_NAMES, Stats, describe
+from aiperf_spec.export.server_metrics import iso_time, reconciliation_json
+from aiperf_spec.metrics.gaps import loop_lag
+from aiperf_spec.metrics.stats import STAT_NAMES, Stats
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
@@ -23,7 +23,7 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
     """Return `profile_export_aiperf.json`: AIPerf's keys at the top, ours under `spec_profile`."""
     document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "benchmark_id": result.run_id}
     document |= figures_json(summary)
-    if (lag := describe([lag / 1e6 for lag in result.loop_lags_ns])) is not None:
+    if (lag := loop_lag(result.loop_lags_ns)) is not None:
         document["client_event_loop_lag"] = {"unit": "ms", **_stats(lag)}
     document["input_config"] = input_config(result)
     document["run_info"] = {
@@ -75,11 +75,7 @@ def _interval(result: RunResult) -> dict[str, str | None]:
         return {"start_time": None, "end_time": None}
     start = min(record.start_ns for record in profiled) + result.wall_offset_ns
     end = max(record.end_ns for record in profiled) + result.wall_offset_ns
-    return {"start_time": _iso(start), "end_time": _iso(end)}
-
-
-def _iso(wall_ns: int) -> str:
-    return datetime.fromtimestamp(wall_ns / 1e9, UTC).replace(tzinfo=None).isoformat()
+    return {"start_time": iso_time(start), "end_time": iso_time(end)}
 
 
 def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
@@ -121,7 +117,8 @@ def _category(category: CategorySummary) -> dict[str, Any]:
 def input_config(result: RunResult) -> dict[str, Any]:
     """Return the configuration in AIPerf's nesting; it holds no secret."""
     config: ProfileConfig = result.config
-    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()))]
+    rate = {} if config.request_rate is None else {"rate": config.request_rate}
+    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **rate)]
     if config.warmup_request_count:
         phases.insert(0, _phase(config, "warmup", config.warmup_request_count, exclude_from_results=True))
     extra = dict(config.extra_inputs)

@@ -122,8 +122,7 @@ class ArtifactWriter:
                 (names.SERVER_METRICS_JSON, document),
                 (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
             ]
-        if result.analysis is None:
-            result.analysis = analysis_of(result, self._baseline)
+        result.analysis = analysis_of(result, self._baseline)
         files.append((names.ANALYSIS_JSON, analysis_json(result.analysis)))
         for name, data in files:
             self._replace(name, data)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import mul
 
-from aiperf_spec.metrics.stats import PERCENTILES, Stats
+from aiperf_spec.metrics.stats import PERCENTILES, Stats, between, describe, neighbours
 
 _NS_PER_MS = 1e6
 _SMALL = 1_000_000
 """Up to here a sorted list takes less time, and at most 40 MB."""
 _SHIFT = 16
+
+
+def loop_lag(lags_ns: Iterable[int]) -> Stats | None:
+    """Return the statistics, in ms, of how late the program's own event loop was; None where it was not watched."""
+    return describe([lag / _NS_PER_MS for lag in lags_ns])
 
 
 def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
@@ -34,7 +39,7 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
     if count <= _SMALL:
         ordered = sorted(chain.from_iterable(arrays))
     else:
-        ranks = {rank for q in PERCENTILES for rank in _neighbours(count, q)}
+        ranks = {rank for q in PERCENTILES for rank in neighbours(count, q)}
         ordered = _values_at(arrays, sorted(ranks | {0, count - 1}))
     return Stats(
         count=count,
@@ -43,18 +48,8 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
         max=ordered[count - 1] / _NS_PER_MS,
         sum=total / _NS_PER_MS,
         std=math.sqrt(variance) / _NS_PER_MS,
-        percentiles={q: _between(ordered, count, q) / _NS_PER_MS for q in PERCENTILES},
+        percentiles={q: between(ordered, count, q) / _NS_PER_MS for q in PERCENTILES},
     )
-
-
-def _neighbours(count: int, q: int) -> tuple[int, int]:
-    low = (count - 1) * q // 100
-    return low, min(low + 1, count - 1)
-
-
-def _between(ordered: Mapping[int, int] | Sequence[int], count: int, q: int) -> float:
-    low, high = _neighbours(count, q)
-    return ordered[low] + (ordered[high] - ordered[low]) * ((count - 1) * q / 100 - low)
 
 
 def _values_at(arrays: Sequence[array[int]], ranks: list[int]) -> dict[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
@@ -49,12 +49,17 @@ def describe(values: Sequence[float]) -> Stats | None:
         max=ordered[-1],
         sum=total,
         std=math.sqrt(variance),
-        percentiles={q: _percentile(ordered, q) for q in PERCENTILES},
+        percentiles={q: between(ordered, count, q) for q in PERCENTILES},
     )
 
 
-def _percentile(ordered: list[float], q: float) -> float:
-    rank = (len(ordered) - 1) * q / 100
-    low = math.floor(rank)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+def neighbours(count: int, q: int) -> tuple[int, int]:
+    """Return the two ranks, from 0, between which the q-th percentile of `count` values lies."""
+    low = (count - 1) * q // 100
+    return low, min(low + 1, count - 1)
+
+
+def between(ordered: Mapping[int, float] | Sequence[float], count: int, q: int) -> float:
+    """Return the q-th percentile of `count` ordered values, of which those at `neighbours` are enough."""
+    low, high = neighbours(count, q)
+    return ordered[low] + (ordered[high] - ordered[low]) * ((count - 1) * q / 100 - low)

@@ -64,31 +64,44 @@ def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) 
     """Return the figures of one phase's records."""
     chosen = [record for record in records if record.phase is phase]
     good = [record for record in chosen if record.succeeded]
-    cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
-    acceptance = pool(r.acceptance for r in good if r.acceptance is not None)
     reasons = Counter(r.drop_reason for r in chosen if r.drop_reason is not None)
-    totals = Totals(
-        succeeded=len(good),
-        failed=len(chosen) - len(good) - cancelled,
-        duration_s=_duration_s(good),
-        input_tokens=_sum([r.input_tokens for r in good]),
-        output_tokens=_sum([r.output_tokens for r in good]),
-        acceptance=acceptance,
-        zero_step_requests=reasons[DropReason.ZERO_STEP],
-    )
-    values = {metric.tag: metric.value(totals) for metric in RUN_METRICS}
+    totals = _totals(chosen, good)
     return Summary(
         succeeded=totals.succeeded,
         failed=totals.failed,
-        cancelled=cancelled,
+        cancelled=len(chosen) - totals.succeeded - totals.failed,
         record_stats=_record_stats(good),
-        run_values={tag: float(value) for tag, value in values.items() if value is not None},
-        acceptance=acceptance,
+        run_values=_run_values(totals),
+        acceptance=totals.acceptance,
         drop_reasons={reason: reasons[reason] for reason in DropReason if reasons[reason]},
         categories=_categories(good),
         errors=_errors(chosen),
         missing_output_tokens=sum(1 for r in good if r.output_tokens is None),
     )
+
+
+def run_values(records: Sequence[RequestRecord]) -> dict[str, float]:
+    """Return `Summary.run_values` of the profiled records alone, without the cost of the other figures."""
+    chosen = [record for record in records if record.phase is Phase.PROFILING]
+    return _run_values(_totals(chosen, [record for record in chosen if record.succeeded]))
+
+
+def _totals(chosen: list[RequestRecord], good: list[RequestRecord]) -> Totals:
+    cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
+    return Totals(
+        succeeded=len(good),
+        failed=len(chosen) - len(good) - cancelled,
+        duration_s=_duration_s(good),
+        input_tokens=_sum([r.input_tokens for r in good]),
+        output_tokens=_sum([r.output_tokens for r in good]),
+        acceptance=pool(r.acceptance for r in good if r.acceptance is not None),
+        zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
+    )
+
+
+def _run_values(totals: Totals) -> dict[str, float]:
+    values = {metric.tag: metric.value(totals) for metric in RUN_METRICS}
+    return {tag: float(value) for tag, value in values.items() if value is not None}
 
 
 def _record_stats(good: list[RequestRecord]) -> dict[str, Stats]:

@@ -55,11 +55,6 @@ class ParsedResponse:
     """Whether this is the end mark `[DONE]`."""
 
 
-def content_responses(responses: list[ParsedResponse]) -> list[ParsedResponse]:
-    """Return the responses that bring generated content, which alone feed timing."""
-    return [response for response in responses if response.is_content]
-
-
 def last_usage(responses: list[ParsedResponse]) -> Usage | None:
     """Return the last usage reported: running usage counts up, so it is never summed."""
     for response in reversed(responses):

@@ -12,7 +12,7 @@ from rich.text import Text
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
-from aiperf_spec.render.notices import ENABLE, engine_of
+from aiperf_spec.render.notices import ASK_DIRECTLY, ENABLE, engine_of
 from aiperf_spec.render.tables import REASONS
 from aiperf_spec.render.text import count, number, plain, plural
 
@@ -28,7 +28,6 @@ _DETAILED = (
     "the curve of short drafts need"
 )
 _ASKING = "add --extra-inputs return_spec_tokens_details:true to your runs: SGLang reports where a request asks for it"
-_PROXY = "a proxy in between may strip fields that it does not know: ask the engine directly"
 _USAGE = "leave stream_options.include_usage on: vLLM reports on the usage chunk"
 
 
@@ -174,7 +173,7 @@ def _changes(
         short = engine == "vllm" and acceptance is not None and acceptance.per_step_accepted is None
         return [_DETAILED] if short else []
     if record.drop_reason is not DropReason.ABSENT:
-        return ["an adapter for this payload: see `spec-profile adapters` and examples/custom_adapter", _PROXY]
+        return ["an adapter for this payload: see `spec-profile adapters` and examples/custom_adapter", ASK_DIRECTLY]
     changes = []
     for name in [engine] if engine in ENABLE else list(ENABLE):
         of = "" if engine in ENABLE else f"where it is {ENGINES[name]}: "
@@ -185,4 +184,4 @@ def _changes(
     if engine in ("vllm", None) and record.usage is None:
         changes.append(_USAGE)
     # Where nothing is drafted, there is nothing that a proxy could have taken out.
-    return changes if counted is False else [*changes, _PROXY]
+    return changes if counted is False else [*changes, ASK_DIRECTLY]

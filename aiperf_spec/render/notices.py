@@ -13,6 +13,7 @@ ENABLE = {
     "tensorrt_llm": "set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
     "sglang": "add --extra-inputs return_spec_tokens_details:true, which asks SGLang for it in each request",
 }
+ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask the engine directly"
 
 
 def word(notice: Notice) -> str:
@@ -31,7 +32,7 @@ def _no_acceptance(values: dict[str, Any]) -> str:
             lines.append("- SGLang was asked, so its server runs without speculative decoding")
         else:
             lines.append(f"- {ENABLE[name]}")
-    lines.append("- a proxy in between may strip fields that it does not know: ask the engine directly")
+    lines.append(f"- {ASK_DIRECTLY}")
     return "\n".join(lines)
 
 

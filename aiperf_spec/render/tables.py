@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.metrics.stats import Stats, describe
+from aiperf_spec.metrics.gaps import loop_lag
+from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 from aiperf_spec.models.acceptance import DropReason
@@ -90,7 +91,7 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
         requests = number(values.get("request_throughput"))
         tokens = number(values.get("output_token_throughput"))
         facts.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
-    if (lag := describe([lag / 1e6 for lag in result.loop_lags_ns])) is not None:
+    if (lag := loop_lag(result.loop_lags_ns)) is not None:
         shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
         facts.add_row("Client lag", shown)
     return facts

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures
 from aiperf_spec.server_metrics.exposition import Buckets, Family, Labels
 from aiperf_spec.server_metrics.recording import Course, Recording
 
-PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 _NS_PER_S = 1e9
 _START_TIME = "process_start_time_seconds"
 _UNITS = ("seconds", "milliseconds", "bytes", "tokens", "requests", "ratio")

@@ -32,13 +32,6 @@ class SimulatorProcess:
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def pid(self) -> int:
-        """Return the process id of the running child."""
-        if self._process is None:
-            raise RuntimeError("the simulator is not running")
-        return self._process.pid
-
     def start(self) -> None:
         """Start the child and wait until it answers requests."""
         package_root = str(Path(__file__).resolve().parents[2])

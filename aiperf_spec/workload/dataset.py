@@ -47,7 +47,6 @@ class Workload:
         self._strategy = strategy
         self._seed = seed
         self._repeated_ids = 0
-        self._skipped = 0
         self.prompts = self._held()
         # Of a streamed file the first rows tell, found before the run: a file that is gone at its end loses nothing.
         head = chain.from_iterable(islice(file.read(), _LOOKED_AT) for file in files)

@@ -8,6 +8,7 @@ import itertools
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -51,11 +52,13 @@ class PromptFile:
         self._id_prefix = id_prefix
         self.path = _within(path, reading.selector) if path != STDIN and path.is_dir() else path
         self.skipped = 0
+        self.prompts: tuple[Prompt, ...] | None = None
         self._data: bytes | None = None
         self._read_if_small()
         self._kind = self._file_kind()
         self.type = self._find_type()
-        self.prompts: tuple[Prompt, ...] | None = None if self._data is None else tuple(self.read())
+        if self._data is not None:
+            self.prompts = tuple(self.read())
         self._data = None
 
     @property
@@ -68,8 +71,8 @@ class PromptFile:
 
     def read(self) -> Iterator[Prompt]:
         """Yield its prompts, from the first one."""
-        if self.prompts_are_held:
-            yield from self.prompts or ()
+        if self.prompts is not None:
+            yield from self.prompts
             return
         skipped = found = 0
         for row in self._rows():
@@ -83,11 +86,6 @@ class PromptFile:
         if not found:
             bad = f" ({skipped} bad lines were skipped)" if skipped else ""
             raise InputFileError(f"{self._shown()} holds no prompt{bad}", f"each line is {EXPECTED[self.type]}")
-
-    @property
-    def prompts_are_held(self) -> bool:
-        """Whether the file's prompts are in memory."""
-        return getattr(self, "prompts", None) is not None
 
     def _prompt(self, row: Row) -> Prompt | None:
         fault = row.fault
@@ -122,16 +120,17 @@ class PromptFile:
         raise InputFileError(f"{self._shown()}, {self._place(row)}: {what}, but {why}")
 
     def _rows(self) -> Iterator[Row]:
+        with self._faults_named(), self._open() as stream:
+            yield from rows(stream, self._kind)
+
+    @contextmanager
+    def _faults_named(self) -> Iterator[None]:
         try:
-            with self._open() as stream:
-                yield from rows(stream, self._kind)
+            yield
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise InputFileError(f"{self._shown()} is compressed, and damaged or cut short: {error}") from None
         except OSError as error:
-            raise self._unreadable(error) from None
-
-    def _unreadable(self, error: OSError) -> InputFileError:
-        return InputFileError(f"{self._shown()}: {error.strerror or error}")
+            raise InputFileError(f"{self._shown()}: {error.strerror or error}") from None
 
     def _open(self) -> BinaryIO:
         if self._data is not None:
@@ -143,7 +142,7 @@ class PromptFile:
 
     def _read_if_small(self) -> None:
         limit = self._reading.limit_bytes
-        try:
+        with self._faults_named():
             if self.path == STDIN:
                 data = _standard_input(limit)
             elif self.path.stat().st_size > limit:
@@ -152,10 +151,6 @@ class PromptFile:
                 # A compressed file shows its size only while it is read.
                 with self._open() as stream:
                     data = stream.read(limit + 1)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputFileError(f"{self._shown()} is compressed, and damaged or cut short: {error}") from None
-        except OSError as error:
-            raise self._unreadable(error) from None
         if len(data) <= limit:
             self._data = data
         elif self.path == STDIN:

@@ -13,6 +13,7 @@ from aiperf_spec.metrics.latency import inter_token_latency, request_latency, ti
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.histogram import folded
 from aiperf_spec.render.page.plots import COLOURS, MARKERS, MUTED, SERIES, draw
+from aiperf_spec.render.reasons import figure
 from aiperf_spec.render.text import count, middle, number, plural
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def curves(name: str, series: Sequence[tuple[str, PositionCurve]], title: str) -
             _whole(each)
 
     first, curve = kept[0]
-    said = ", ".join(f"{each.position}: {_shown(each.survival, 100)} %" for each in curve.positions[:16])
+    said = ", ".join(f"{each.position}: {figure(each.survival, 2, 100)} %" for each in curve.positions[:16])
     return draw(
         name,
         panels,
@@ -127,7 +128,7 @@ def drift_chart(name: str, drift: Drift) -> str:
                 axis.set_xticks(range(1, len(labels) + 1), labels)
                 axis.set_xlabel("tokens put out before")
 
-    said = ", ".join(_shown(tenth) for tenth in drift.tenths)
+    said = ", ".join(figure(tenth) for tenth in drift.tenths)
     return draw(
         name,
         len(panels),
@@ -159,7 +160,7 @@ def what_if_chart(name: str, modelled: WhatIf) -> str:
             each.set_xlabel("draft length k'")
             _whole(each)
 
-    said = ", ".join(f"{each.k}: {_shown(each.length)}" for each in modelled.lengths[:16])
+    said = ", ".join(f"{each.k}: {figure(each.length)}" for each in modelled.lengths[:16])
     legend = ["every step proposes k'"] if modelled.drafting.full else ["every step proposes k'", "as drafted"]
     return draw(
         name,
@@ -302,7 +303,3 @@ def _whole(axis: Axes, *, vertical: bool = False) -> None:
     from matplotlib.ticker import MaxNLocator
 
     (axis.yaxis if vertical else axis.xaxis).set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
-def _shown(estimate: Estimate, factor: float = 1.0) -> str:
-    return number(None if estimate.value is None else factor * estimate.value)

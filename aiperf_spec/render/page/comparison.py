@@ -19,8 +19,9 @@ from aiperf_spec.render.page import charts
 from aiperf_spec.render.page.convert import html, safe
 from aiperf_spec.render.page.document import cards, document
 from aiperf_spec.render.page.heat import heat_map
+from aiperf_spec.render.page.latencies import medians
 from aiperf_spec.render.reasons import figure, interval
-from aiperf_spec.render.text import count, middle, number, plain, plural
+from aiperf_spec.render.text import count, middle, plain, plural
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,11 +68,7 @@ def _headline(run: ComparedRun) -> str:
         ("Acceptance length, pooled", figure(found.length), interval(found.length)),
         ("Draft acceptance rate", f"{figure(found.rate)} %", interval(found.rate)),
     ]
-    for tag, label in (("time_to_first_token", "TTFT"), ("inter_token_latency", "ITL")):
-        if (stats := run.summary.record_stats.get(tag)) is not None:
-            figures.append(
-                (f"{label}, median", f"{number(stats.value('p50'))} ms", f"p99 {number(stats.value('p99'))} ms")
-            )
+    figures += medians(run.summary)
     said = f"{count(run.summary.acceptance.requests)} of {count(run.summary.succeeded)}"
     figures.append(("Requests with acceptance", said, f"{count(run.summary.total)} in all"))
     known = {

@@ -19,6 +19,7 @@ from aiperf_spec.render.page import charts
 from aiperf_spec.render.page.convert import html, safe
 from aiperf_spec.render.page.document import cards, document, folded_part, folded_text
 from aiperf_spec.render.page.heat import heat_map
+from aiperf_spec.render.page.latencies import medians
 from aiperf_spec.render.reasons import figure, interval
 from aiperf_spec.render.server_counts import reconciliation_table
 from aiperf_spec.render.text import count, middle, number, plain, plural
@@ -84,11 +85,7 @@ def headline(run: PageRun) -> str:
             )
     elif pooled.length is not None:
         found.append(("Acceptance length, pooled", number(pooled.length), "no interval without records"))
-    for tag, label in (("time_to_first_token", "TTFT"), ("inter_token_latency", "ITL")):
-        if (stats := summary.record_stats.get(tag)) is not None:
-            found.append(
-                (f"{label}, median", f"{number(stats.value('p50'))} ms", f"p99 {number(stats.value('p99'))} ms")
-            )
+    found += medians(summary)
     if (tokens := summary.run_values.get("output_token_throughput")) is not None:
         found.append(("Output tokens", f"{number(tokens, 1)}/s", "of the whole run"))
     said = f"{count(pooled.requests)} of {count(summary.succeeded)}"
