@@ -36,6 +36,19 @@ class Answering:
 
 
 @contextmanager
+def in_a_thread(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Let the server serve until the block ends."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
 def answering(
     post: Answer | Callable[[dict[str, str]], Answer], models: Any = None, tls: ssl.SSLContext | None = None
 ) -> Iterator[Answering]:
@@ -73,12 +86,6 @@ def answering(
     server = Server(("127.0.0.1", 0), Handler)
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
     state.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}"
-    try:
+    with in_a_thread(server):
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

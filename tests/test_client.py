@@ -243,6 +243,7 @@ class TestBrokenConnections:
             free.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{free.getsockname()[1]}"
         result = await profile_async(ProfileConfig(url=url, model="m", request_count=2), Hooks())
+        assert len(result.records) == 2
         for record in result.records:
             kind, message = failure(record)
             assert kind is ErrorKind.CONNECT

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import sysconfig
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from tests.answering import in_a_thread
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "custom_adapter"
 BODY = {
@@ -48,12 +49,8 @@ class AcmeServer(BaseHTTPRequestHandler):
 @pytest.fixture
 def acme_url() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), AcmeServer)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with in_a_thread(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}"
 
 
 @pytest.fixture(scope="module")

@@ -173,6 +173,14 @@ def test_the_same_seed_gives_the_same_order(strategy: SamplingStrategy, seed: in
     assert ids(strategy, seed) == ids(strategy, seed)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "drawn"),
+    [(SamplingStrategy.SHUFFLE, "02365413216045"), (SamplingStrategy.RANDOM, "14412435404063")],
+)
+def test_a_seed_means_the_same_order_in_every_process(strategy: SamplingStrategy, drawn: str) -> None:
+    assert ids(strategy, 3, 14) == list(drawn)
+
+
 @pytest.mark.parametrize("strategy", [SamplingStrategy.SHUFFLE, SamplingStrategy.RANDOM])
 def test_another_seed_gives_another_order(strategy: SamplingStrategy) -> None:
     assert ids(strategy, 0) != ids(strategy, 1)

@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there, and every option is in it."""
+"""What the README shows works as it stands there, and every option is in it and in the changelog."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.support import Simulate
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 TWO_COMMANDS = """
     python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/spec-profile demo
@@ -56,16 +57,18 @@ def test_the_two_commands_stand_there_exactly() -> None:
     assert TWO_COMMANDS in README
 
 
-def test_every_option_is_there() -> None:
-    missing = []
-    for name, command in commands(typer.main.get_command(app)).items():
-        for parameter in command.params:
-            options = [text for text in parameter.opts if text.startswith("--")]
-            if name == "demo" or not options or options == ["--help"]:
-                continue
-            if not any(re.search(rf"{re.escape(text)}(?![\w-])", README) for text in options):
-                missing.append(f"{name} {options[0]}")
-    assert missing == []
+@pytest.mark.parametrize("text", [README, CHANGELOG], ids=["README", "CHANGELOG"])
+def test_every_option_is_there(text: str) -> None:
+    options = {
+        (name, option)
+        for name, command in commands(typer.main.get_command(app)).items()
+        for parameter in command.params
+        for option in [*parameter.opts, *parameter.secondary_opts]
+        if option.startswith("--") and option != "--help"
+    }
+    assert ("demo", "--requests") in options
+    missing = [pair for pair in options if not re.search(rf"{re.escape(pair[1])}(?![\w-])", text)]
+    assert sorted(missing) == []
 
 
 def test_every_command_is_there() -> None:

@@ -19,6 +19,7 @@ from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
 from aiperf_spec.wire.parse import parse_event
 from aiperf_spec.wire.sse import SSEEvent
+from tests.acceptance_figures import figures_of
 from tests.derive_expected import WIRE, captures, expected_of, request_of
 from tests.raw_server import Call, chunked, send, serving
 
@@ -105,21 +106,7 @@ def check_record(record: RequestRecord, expected: dict[str, Any] | None) -> None
     if expected is None:
         assert record.acceptance is None
         return
-    got = record.acceptance
-    assert got is not None
-    assert {
-        "engine": got.engine,
-        "length": round(got.mean_acceptance_length, 4),
-        "rate": round(got.draft_acceptance_rate, 4),
-        "histogram": {str(bucket): count for bucket, count in got.acceptance_histogram.items()},
-        "accepted": got.num_accepted_draft_tokens,
-        "drafted": got.num_draft_tokens,
-        "steps": got.num_spec_steps,
-        "k": got.num_spec_tokens,
-        "completion_tokens": got.completion_tokens,
-        "per_step_accepted": got.per_step_accepted and list(got.per_step_accepted),
-        "per_step_drafted": got.per_step_drafted and list(got.per_step_drafted),
-    } == expected
+    assert figures_of(record) == expected
 
 
 def check(record: RequestRecord, expected: dict[str, Any], *, streaming: bool) -> None:

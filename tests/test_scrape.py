@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from aiperf_spec.cli.app import app
 from aiperf_spec.server_metrics.exposition import parse
-from tests.answering import Answer, answering
+from tests.answering import Answer, answering, in_a_thread
 from tests.support import Simulate
 from tests.test_server_metrics import counters
 
@@ -147,15 +146,9 @@ def metrics(answer: Callable[[int], tuple[int, str]]) -> Iterator[Metrics]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with in_a_thread(server):
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_several_endpoints_add_up_and_no_secret_is_written(simulate: Simulate, tmp_path: Path) -> None:

@@ -143,10 +143,10 @@ def test_what_is_no_url_is_refused_by_name(url: str) -> None:
 @pytest.mark.parametrize("scheme", ["http://", "https://", "ftp://", ""])
 def test_no_error_shows_a_password(scheme: str, rest: str) -> None:
     error = refusal_of(f"{scheme}user:hunter2{rest}")
-    if error is not None:
-        assert "hunter2" not in error.message
-        assert "user" not in error.message
-        assert error.__cause__ is None
+    assert error is not None
+    assert "hunter2" not in error.message
+    assert "user" not in error.message
+    assert error.__cause__ is None
 
 
 @pytest.mark.parametrize(

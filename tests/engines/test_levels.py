@@ -12,13 +12,13 @@ from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.server_metrics import Agreement
 from aiperf_spec.profiling import Hooks
+from tests.acceptance_figures import figures_of
 from tests.engines.conftest import Serve
 from tests.engines.runs import (
     CODE,
     PATHS,
     PROMPTS,
     events_of,
-    figures_of,
     profiled,
     read_directly,
     speculation,

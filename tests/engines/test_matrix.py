@@ -13,13 +13,13 @@ from aiperf_spec.models.run import ErrorKind, RequestRecord
 from aiperf_spec.models.server_metrics import Agreement
 from aiperf_spec.profiling import Hooks
 from aiperf_spec.runner import Stop
+from tests.acceptance_figures import figures_of
 from tests.engines.conftest import Serve
 from tests.engines.runs import (
     CODE,
     PATHS,
     PROMPTS,
     events_of,
-    figures_of,
     payload_of,
     profiled,
     read_directly,
