@@ -106,7 +106,7 @@ def test_turns_of_a_conversation_scatter_as_one() -> None:
 def test_turns_that_share_one_index_are_one_conversation_each_pass() -> None:
     # As AIPerf writes them: session_num counts conversations.
     records = [request(i, (i,) * 3, prompt="p", turn=turn) for i in range(4) for turn in range(3)]
-    assert clustered(records, length_terms) == [(27 * i / 3, 9) for i in range(4)]
+    assert list(clustered(records, length_terms)) == [(27 * i / 3, 9) for i in range(4)]
 
 
 def _bootstrap(run: Sequence[RequestRecord], figure: Callable[[list[tuple[float, ...]]], float], seed: int) -> Estimate:

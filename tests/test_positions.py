@@ -19,7 +19,7 @@ REAL = Path(__file__).parent / "vllm_draft"
 
 def curve(records: list[RequestRecord], *, assume_chain: bool = False) -> PositionCurve:
     known = known_of(records, assume_chain=assume_chain)
-    return position_curve(records, known, tally_all(records, known))
+    return position_curve(known, tally_all(records, known))
 
 
 def known_of(records: list[RequestRecord], *, assume_chain: bool = False) -> Drafting:

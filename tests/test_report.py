@@ -194,7 +194,7 @@ def test_counters_win_over_gauges_and_all_engines_count(tmp_path: Path) -> None:
 
 def test_intervals_are_those_of_the_records() -> None:
     records = [r for r in load_records(PEER).records if r.phase is Phase.PROFILING]
-    terms = clustered(records, accepted_and_steps)
+    terms = list(clustered(records, accepted_and_steps))
     expected = ratio(terms).scaled(1, 1)
     (row,) = rows(report(PEER, "--intervals", "--format", "csv"))
     assert float(row["Pooled low"]) == pytest.approx(expected.low or 0, rel=1e-5)
@@ -214,7 +214,7 @@ def test_conversations_are_the_clusters_of_intervals(tmp_path: Path) -> None:
             one.prompt_id, one.turn_index = f"c{conversation}", turn
             records.append(one)
     folder = written(tmp_path / "run", records)
-    terms = clustered(records, accepted_and_steps)
+    terms = list(clustered(records, accepted_and_steps))
     expected = ratio(terms).scaled(1, 1)
     found = read_pools(folder, clustered=True).categories["qa"].length()
     assert found.low == pytest.approx(expected.low)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from aiperf_spec.models.run import Phase, RequestRecord
@@ -37,16 +37,26 @@ def cluster_keys(records: Sequence[RequestRecord]) -> list[Hashable]:
     return [(record.prompt_id, record.index if shared else record.index - record.turn_index) for record in records]
 
 
-def clustered(records: Sequence[RequestRecord], read: Callable[[RequestRecord], Terms | None]) -> list[Terms]:
-    """Return each cluster's (a, b), its requests' added up; requests without terms, and clusters of them, left out."""
-    if not has_turns(records):
-        return [terms for record in records if (terms := read(record)) is not None]
+def clustered(records: Sequence[RequestRecord], read: Callable[[RequestRecord], Terms | None]) -> Iterator[Terms]:
+    """Yield each cluster's (a, b), its requests' added up; requests without terms, and clusters of them, left out."""
+    keys = cluster_keys(records) if has_turns(records) else None
+    return added_up(keys, map(read, records))
+
+
+def added_up(keys: Sequence[Hashable] | None, terms: Iterable[Terms | None]) -> Iterator[Terms]:
+    """Yield each cluster's (a, b) from those of its requests; without keys, every request is a cluster.
+
+    One after the other: a run of a million requests should not need a million pairs at hand.
+    """
+    if keys is None:
+        yield from (each for each in terms if each is not None)
+        return
     sums: dict[Hashable, Terms] = {}
-    for key, record in zip(cluster_keys(records), records, strict=True):
-        if (terms := read(record)) is not None:
+    for key, each in zip(keys, terms, strict=True):
+        if each is not None:
             a, b = sums.get(key, (0, 0))
-            sums[key] = (a + terms[0], b + terms[1])
-    return list(sums.values())
+            sums[key] = (a + each[0], b + each[1])
+    yield from sums.values()
 
 
 def grouped(records: Sequence[RequestRecord], key: Callable[[RequestRecord], T | None]) -> dict[T, list[RequestRecord]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def _change(records: Sequence[RequestRecord]) -> Estimate:
     if not records:
         return missing(Missing.TOO_FEW)
 
-    def half(second: bool) -> tuple[float, list[float]]:
+    def half(second: bool) -> tuple[float, array[float]]:
         def read(record: RequestRecord) -> Terms:
             steps = _steps(record)
             middle = len(steps) // 2

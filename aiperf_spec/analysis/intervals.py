@@ -7,6 +7,7 @@ one request depend on each other, so the request is what scatters, never the ste
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -138,18 +139,31 @@ def as_rate(share: Estimate) -> Estimate:
 def ratio(terms: Iterable[tuple[float, float]]) -> Estimate:
     """Return sum(a) / sum(b) over clusters (a, b), from deviations rather than sums: exact for large figures too."""
     # A cluster with neither says nothing, and counting it would make few look like many.
-    pairs = [(a, b) for a, b in terms if a or b]
-    if not any(b for _, b in pairs):
-        return missing(Missing.NO_RECORDS, n=len(pairs))
-    value, terms_of_value = linearised(pairs)
-    return estimate(value, scatter(terms_of_value), len(pairs))
+    numerators, denominators = _columns((a, b) for a, b in terms if a or b)
+    if not any(denominators):
+        return missing(Missing.NO_RECORDS, n=len(denominators))
+    value, terms_of_value = _linearised(numerators, denominators)
+    return estimate(value, scatter(terms_of_value), len(denominators))
 
 
-def linearised(pairs: Sequence[tuple[float, float]]) -> tuple[float, list[float]]:
+def linearised(pairs: Iterable[tuple[float, float]]) -> tuple[float, array[float]]:
     """Return R = sum(a) / sum(b) and each cluster's (a_i - R b_i) / sum(b); raises ZeroDivisionError without any b."""
-    total = math.fsum(b for _, b in pairs)
-    value = math.fsum(a for a, _ in pairs) / total
-    return value, [(a - value * b) / total for a, b in pairs]
+    return _linearised(*_columns(pairs))
+
+
+def _columns(pairs: Iterable[tuple[float, float]]) -> tuple[array[float], array[float]]:
+    # 16 bytes a cluster, where a list of pairs of floats takes 120.
+    numerators, denominators = array("d"), array("d")
+    for a, b in pairs:
+        numerators.append(a)
+        denominators.append(b)
+    return numerators, denominators
+
+
+def _linearised(numerators: array[float], denominators: array[float]) -> tuple[float, array[float]]:
+    total = math.fsum(denominators)
+    value = math.fsum(numerators) / total
+    return value, array("d", ((a - value * b) / total for a, b in zip(numerators, denominators, strict=True)))
 
 
 def scatter(terms: Sequence[float]) -> float:

@@ -94,7 +94,7 @@ def difference(
         if clusters >= MIN_CLUSTERS:
             turns = has_turns(base) or has_turns(candidate)
             return _paired(keys, mine, theirs, factor=factor, offset=offset, by_prompt=turns)
-    return _independent(clustered(base, read), clustered(candidate, read), factor=factor, offset=offset)
+    return _independent(list(clustered(base, read)), list(clustered(candidate, read)), factor=factor, offset=offset)
 
 
 def _cluster(key: Key) -> str:

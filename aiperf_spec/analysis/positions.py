@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.clusters import Terms, added_up, cluster_keys, has_turns
 from aiperf_spec.analysis.intervals import Estimate, missing, ratio
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
@@ -107,30 +108,74 @@ def _constant_proposal(records: Sequence[SpecDecodeAcceptanceRecord]) -> int | N
 
 
 @dataclass(slots=True, frozen=True)
-class Tally:
-    """One request's steps by position, index 0 for position 1.
+class Tallies:
+    """Steps by position of the requests with acceptance: a row a request, columns at index 0 for position 1.
 
     `reached` accepted at least as many draft tokens; `at_risk` accepted at least one fewer and proposed as many. The
-    latter holds only where the request's drafting is known: without figures of single steps, every step is taken to
-    have proposed enough.
+    latter holds only where the requests' drafting is known: without figures of single steps, every step is taken to
+    have proposed enough. `keys` are the rows' clusters, None where every row is one.
     """
 
-    steps: int
-    reached: tuple[int, ...]
-    at_risk: tuple[int, ...]
+    keys: Sequence[Hashable] | None
+    steps: array[int]
+    reached: tuple[array[int], ...]
+    at_risk: tuple[array[int], ...]
+
+    def survivors(self, position: int) -> Iterator[Terms]:
+        """Yield each cluster's (steps that accepted the position, steps)."""
+        return added_up(self.keys, zip(self.reached[position - 1], self.steps, strict=True))
+
+    def risks(self, position: int) -> Iterator[Terms]:
+        """Yield each cluster's (steps that accepted the position, steps at risk of it)."""
+        return added_up(self.keys, zip(self.reached[position - 1], self.at_risk[position - 1], strict=True))
+
+    def accepted_within(self, k: int) -> Iterator[Terms]:
+        """Yield each cluster's (tokens accepted at positions 1..k, steps)."""
+        # sum(min(accepted, k)) over the steps is the sum of those that reached 1, 2, ... k.
+        return added_up(self.keys, zip(map(sum, zip(*self.reached[:k], strict=True)), self.steps, strict=True))
 
 
-def tally(record: SpecDecodeAcceptanceRecord, last: int) -> Tally:
-    """Count one request's steps at positions 1..last."""
-    steps = record.num_spec_steps
-    reached = _at_least(record.acceptance_histogram, last)
+def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
+    """Count every request with a verify step at positions 1..k; to the deepest without k.
+
+    Beyond `MAX_POSITIONS` nothing is counted.
+    """
+    reports = [record.acceptance for record in records if record.acceptance is not None]
+    deepest = max((max(report.acceptance_histogram, default=0) for report in reports), default=0)
+    last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
+    counted = [record for record in records if record.acceptance is not None and record.acceptance.num_spec_steps]
+    keys = None
+    if has_turns(records):
+        of_all = zip(cluster_keys(records), records, strict=True)
+        keys = [key for key, record in of_all if record.acceptance is not None and record.acceptance.num_spec_steps]
+    steps, reached = array("q"), tuple(array("q") for _ in range(last))
+    # Where every step proposed k, those that accepted a position are those at risk of the next.
+    shared = known.full and not known.assumed
+    at_risk = (steps, *reached[:-1])[:last] if shared else tuple(array("q") for _ in range(last))
+    tallies = Tallies(keys, steps, reached, at_risk)
+    for record in counted:
+        if (report := record.acceptance) is not None:
+            steps.append(report.num_spec_steps)
+            counts = _at_least(report.acceptance_histogram, last)
+            _append(reached, counts)
+            if not shared:
+                _append(at_risk, _at_risk(report, counts))
+    return tallies
+
+
+def _append(columns: Sequence[array[int]], row: Sequence[int]) -> None:
+    for column, value in zip(columns, row, strict=True):
+        column.append(value)
+
+
+def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int]:
+    last = len(reached)
     if _is_full(record) or record.per_step_accepted is None or record.per_step_drafted is None:
-        bound = record.num_spec_tokens or last
-        enough = ((steps, *reached)[position] if position < bound else 0 for position in range(last))
-        return Tally(steps, reached, tuple(enough))
+        bound = last if record.num_spec_tokens is None else min(record.num_spec_tokens, last)
+        return [*[record.num_spec_steps, *reached][:bound], *[0] * (last - bound)]
     pairs = Counter(zip(record.per_step_accepted, record.per_step_drafted, strict=True))
     # A step is at risk of positions 1..accepted + 1, as far as it proposed.
-    return Tally(steps, reached, _at_least(_furthest(pairs), last))
+    return _at_least(_furthest(pairs), last)
 
 
 def _furthest(pairs: Counter[tuple[int, int]]) -> Counter[int]:
@@ -140,61 +185,33 @@ def _furthest(pairs: Counter[tuple[int, int]]) -> Counter[int]:
     return furthest
 
 
-def _at_least(histogram: Mapping[int, int], last: int) -> tuple[int, ...]:
-    counts = [0] * (last + 2)
+def _at_least(histogram: Mapping[int, int], last: int) -> list[int]:
+    counts = [0] * (last + 1)
     for value, steps in histogram.items():
         counts[min(value, last)] += steps
     for value in range(last - 1, 0, -1):
         counts[value] += counts[value + 1]
-    return tuple(counts[1 : last + 1])
+    return counts[1:]
 
 
-def tally_all(records: Sequence[RequestRecord], known: Drafting) -> dict[int, Tally]:
-    """Count every request with acceptance, by `id` of its record, at positions 1..k; to the deepest without k.
-
-    Beyond `MAX_POSITIONS` nothing is counted.
-    """
-    reports = [(record, record.acceptance) for record in records if record.acceptance is not None]
-    deepest = max((max(report.acceptance_histogram, default=0) for _, report in reports), default=0)
-    last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
-    return {id(record): tally(report, last) for record, report in reports if report.num_spec_steps}
-
-
-def position_curve(records: Sequence[RequestRecord], known: Drafting, tallies: Mapping[int, Tally]) -> PositionCurve:
+def position_curve(known: Drafting, tallies: Tallies) -> PositionCurve:
     """Return S(i) and c(i) for i = 1..k; to the deepest accepted position where k is not known."""
-    last = len(next(iter(tallies.values())).reached) if tallies else 0
-    return PositionCurve(known, tuple(_position(records, position, known, tallies) for position in range(1, last + 1)))
+    # Where no request has a step there is no position to speak of.
+    last = len(tallies.reached) if tallies.steps else 0
+    return PositionCurve(known, tuple(_position(position, known, tallies) for position in range(1, last + 1)))
 
 
-def _position(
-    records: Sequence[RequestRecord], position: int, known: Drafting, tallies: Mapping[int, Tally]
-) -> Position:
-    def survival(record: RequestRecord) -> Terms | None:
-        counted = tallies.get(id(record))
-        return None if counted is None else (counted.reached[position - 1], counted.steps)
-
-    of_steps = clustered(records, survival)
-    given = missing(known.reason or Missing.NO_RECORDS)
+def _position(position: int, known: Drafting, tallies: Tallies) -> Position:
+    conditional = missing(known.reason or Missing.NO_RECORDS)
     risk = None
     if known.at_risk_known:
-        of_risk = at_risk_terms(records, position, tallies)
-        risk = int(sum(b for _, b in of_risk))
-        given = ratio(of_risk).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
+        risk = sum(tallies.at_risk[position - 1])
+        conditional = ratio(tallies.risks(position)).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
     return Position(
         position=position,
-        accepted=int(sum(a for a, _ in of_steps)),
-        steps=int(sum(b for _, b in of_steps)),
-        survival=ratio(of_steps).within(0, 1),
+        accepted=sum(tallies.reached[position - 1]),
+        steps=sum(tallies.steps),
+        survival=ratio(tallies.survivors(position)).within(0, 1),
         at_risk=risk,
-        conditional=given,
+        conditional=conditional,
     )
-
-
-def at_risk_terms(records: Sequence[RequestRecord], position: int, tallies: Mapping[int, Tally]) -> list[Terms]:
-    """Return each cluster's (steps that accepted the position, steps at risk of it)."""
-
-    def read(record: RequestRecord) -> Terms | None:
-        counted = tallies.get(id(record))
-        return None if counted is None else (counted.reached[position - 1], counted.at_risk[position - 1])
-
-    return clustered(records, read)

@@ -100,7 +100,7 @@ def _group(records: Sequence[RequestRecord], options: AnalysisOptions) -> GroupA
         requests=sum(1 for report in reports if report.num_spec_steps),
         length=length(records),
         rate=rate(records),
-        curve=position_curve(records, known, tallies),
+        curve=position_curve(known, tallies),
         what_if=what_if(records, known, tallies, draft_cost=options.draft_cost, assume_chain=options.assume_chain),
     )
 

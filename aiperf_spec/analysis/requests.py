@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
@@ -63,46 +66,44 @@ class PromptLength:
 
 def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
     """Return the `worst` requests by mean acceptance length among those with enough steps."""
-    found, left_out = [], 0
-    for record in records:
-        report = record.acceptance
-        if report is None:
-            continue
-        if report.num_spec_steps < MIN_STEPS:
-            left_out += 1
-            continue
-        found.append(
-            Outlier(
-                index=record.index,
-                prompt_id=record.prompt_id,
-                turn_index=record.turn_index,
-                category=record.category,
-                length=report.mean_acceptance_length,
-                steps=report.num_spec_steps,
-                input_tokens=record.input_tokens,
-            )
+    reports = sum(1 for record in records if record.acceptance is not None)
+    enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
+    found = nsmallest(worst, enough, key=lambda record: (_length(record), record.index))
+    chosen = tuple(
+        Outlier(
+            index=record.index,
+            prompt_id=record.prompt_id,
+            turn_index=record.turn_index,
+            category=record.category,
+            length=_length(record),
+            steps=0 if record.acceptance is None else record.acceptance.num_spec_steps,
+            input_tokens=record.input_tokens,
         )
-    found.sort(key=lambda outlier: (outlier.length, outlier.index))
-    return Outliers(tuple(found[:worst]), len(found), left_out)
+        for record in found
+    )
+    return Outliers(chosen, len(enough), reports - len(enough))
+
+
+def _length(record: RequestRecord) -> float:
+    return math.nan if record.acceptance is None else record.acceptance.mean_acceptance_length
 
 
 def prompt_length(records: Sequence[RequestRecord]) -> PromptLength:
     """Return how acceptance length goes with prompt length."""
-    points = [
-        (float(record.input_tokens), record.acceptance.mean_acceptance_length)
-        for record in records
-        if record.input_tokens is not None
-        and record.acceptance is not None
-        and record.acceptance.num_spec_steps >= MIN_STEPS
-    ]
-    return PromptLength(_spearman(points), _quarters(records))
+    inputs, lengths = array("d"), array("d")
+    for record in records:
+        report = record.acceptance
+        if record.input_tokens is not None and report is not None and report.num_spec_steps >= MIN_STEPS:
+            inputs.append(record.input_tokens)
+            lengths.append(report.mean_acceptance_length)
+    return PromptLength(_spearman(inputs, lengths), _quarters(records))
 
 
-def _spearman(points: Sequence[tuple[float, float]]) -> Estimate:
-    n = len(points)
+def _spearman(xs: array[float], ys: array[float]) -> Estimate:
+    n = len(xs)
     if n < MIN_CLUSTERS:
         return missing(Missing.TOO_FEW, n=n)
-    r = _pearson(_ranks([x for x, _ in points]), _ranks([y for _, y in points]))
+    r = _pearson(_ranks(xs), _ranks(ys))
     if r is None:
         return missing(Missing.NO_RECORDS, n=n)  # one of the two is the same everywhere
     if abs(r) > 1 - 1e-12:
@@ -111,19 +112,10 @@ def _spearman(points: Sequence[tuple[float, float]]) -> Estimate:
     return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    # Equal values share the mean of their ranks.
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for position in range(start, end):
-            ranks[order[position]] = (start + end - 1) / 2
-        start = end
-    return ranks
+def _ranks(values: array[float]) -> array[float]:
+    # Equal values share the mean of their ranks, counted from 0.
+    ordered = array("d", sorted(values))
+    return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
 
 
 def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:

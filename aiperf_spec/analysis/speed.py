@@ -102,10 +102,10 @@ def speed_up(
     The interval is of log(baseline ITL) - log(ITL), the two runs taken as independent, with Student's t at the smaller
     of both runs' degrees of freedom; a given latency is taken as exact.
     """
-    mine = clustered(records, token_times)
-    theirs = None if baseline is None else clustered(baseline, token_times)
-    if baseline_itl_ms is None and theirs is None:
+    if baseline_itl_ms is None and baseline is None:
         return SpeedUp(None, None, missing(Missing.NO_BASELINE), reason=Missing.NO_BASELINE)
+    mine = list(clustered(records, token_times))
+    theirs = None if baseline is None else list(clustered(baseline, token_times))
     if not mine or theirs == []:
         return SpeedUp(None, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
     itl, terms = linearised(mine)
@@ -117,7 +117,7 @@ def speed_up(
     return SpeedUp(base, None if base_terms is None else len(base_terms), measured, length, per_step, kept)
 
 
-def _measured(itl: float, terms: list[float], base: float, base_terms: list[float] | None) -> Estimate:
+def _measured(itl: float, terms: Sequence[float], base: float, base_terms: Sequence[float] | None) -> Estimate:
     value, n = base / itl, len(terms)
     error = scatter(terms) / itl
     if base_terms is not None:

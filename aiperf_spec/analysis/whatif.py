@@ -6,13 +6,12 @@ per token / target time per step), speed-up(k') = length(k') / (1 + c k').
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
-from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tally, at_risk_terms
+from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tallies
 from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
 
@@ -55,7 +54,7 @@ class WhatIf:
 
 
 def refusal(
-    records: Sequence[RequestRecord], known: Drafting, tallies: Mapping[int, Tally], *, assume_chain: bool
+    records: Sequence[RequestRecord], known: Drafting, tallies: Tallies, *, assume_chain: bool
 ) -> Missing | None:
     """Return why no shorter draft can be modelled; None where it can.
 
@@ -73,8 +72,7 @@ def refusal(
         return Missing.UNKNOWN_DRAFTER
     before = 0.0
     for position in range(_last(known)):
-        risk = sum(counted.at_risk[position] for counted in tallies.values())
-        accepted = sum(counted.reached[position] for counted in tallies.values())
+        risk, accepted = sum(tallies.at_risk[position]), sum(tallies.reached[position])
         if risk >= _SUDDEN_END and not accepted and before >= _STILL_ALIVE:
             return Missing.LOOKS_LIKE_A_TREE
         before = accepted / risk if risk else 0.0
@@ -84,7 +82,7 @@ def refusal(
 def what_if(
     records: Sequence[RequestRecord],
     known: Drafting,
-    tallies: Mapping[int, Tally],
+    tallies: Tallies,
     *,
     draft_cost: float | None = None,
     assume_chain: bool = False,
@@ -97,13 +95,13 @@ def what_if(
     """
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
-    modelled, terms = _modelled(records, _last(known), tallies)
+    modelled, terms = _modelled(_last(known), tallies)
     lengths = []
     for k, length in enumerate(modelled, start=1):
         speedup = None
         if draft_cost is not None:
             speedup = length.scaled(1 / (1 + draft_cost * k))
-        lengths.append(DraftLength(k, length, _as_drafted(records, k, tallies), speedup))
+        lengths.append(DraftLength(k, length, _as_drafted(k, tallies), speedup))
     best, ties = _best(lengths, terms, draft_cost)
     return WhatIf(known, tuple(lengths), draft_cost=draft_cost, best=best, ties=ties)
 
@@ -112,41 +110,34 @@ def _last(known: Drafting) -> int:
     return min(known.k or 0, MAX_POSITIONS)
 
 
-def _modelled(
-    records: Sequence[RequestRecord], last: int, tallies: Mapping[int, Tally]
-) -> tuple[list[Estimate], list[list[float]]]:
+def _modelled(last: int, tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
     # terms[k' - 1] holds each cluster's linearised term of length(k').
     survival, length = 1.0, 1.0
-    slope: list[float] = []
-    total: list[float] = []
+    slope, total = array("d"), array("d")
     lengths: list[Estimate] = []
-    terms: list[list[float]] = []
+    terms: list[array[float]] = []
     for position in range(1, last + 1):
-        pairs = at_risk_terms(records, position, tallies)
-        accepted, risk = math.fsum(a for a, _ in pairs), math.fsum(b for _, b in pairs)
+        accepted, risk = sum(tallies.reached[position - 1]), sum(tallies.at_risk[position - 1])
         if position == 1:
-            slope, total = [0.0] * len(pairs), [0.0] * len(pairs)
+            slope = array("d", (0.0 for _ in tallies.risks(1)))
+            total = slope[:]
         if survival and not risk:
             break
         conditional = accepted / risk if risk else 0.0
         if accepted:
-            slope = [s + (a - conditional * b) / accepted for s, (a, b) in zip(slope, pairs, strict=True)]
+            pairs = zip(slope, tallies.risks(position), strict=True)
+            slope = array("d", (s + (a - conditional * b) / accepted for s, (a, b) in pairs))
         survival *= conditional
         length += survival
-        total = [t + survival * s for t, s in zip(total, slope, strict=True)]
+        total = array("d", (t + survival * s for t, s in zip(total, slope, strict=True)))
         terms.append(total)
         lengths.append(estimate(length, scatter(total), len(total)).within(1, 1 + position))
     lengths += [missing(Missing.NONE_AT_RISK)] * (last - len(lengths))
     return lengths, terms
 
 
-def _as_drafted(records: Sequence[RequestRecord], k: int, tallies: Mapping[int, Tally]) -> Estimate:
-    # sum(min(accepted, k)) over the steps is the sum of those that reached 1, 2, ... k.
-    def read(record: RequestRecord) -> Terms | None:
-        counted = tallies.get(id(record))
-        return None if counted is None else (sum(counted.reached[:k]), counted.steps)
-
-    return as_length(ratio(clustered(records, read)))
+def _as_drafted(k: int, tallies: Tallies) -> Estimate:
+    return as_length(ratio(tallies.accepted_within(k)))
 
 
 def _best(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +57,7 @@ def _values_at(arrays: Sequence[array[int]], ranks: list[int]) -> dict[int, int]
     """Return the value at each of the ascending ranks, as if all gaps were sorted."""
     coarse: Counter[int] = Counter()
     for gaps in arrays:
-        coarse.update([gap >> _SHIFT for gap in gaps])
+        coarse.update(_upper(gaps))
     wanted: dict[int, list[tuple[int, int]]] = {}
     below, pending = 0, list(ranks)
     for bucket in sorted(coarse):
@@ -65,16 +66,23 @@ def _values_at(arrays: Sequence[array[int]], ranks: list[int]) -> dict[int, int]
             rank = pending.pop(0)
             wanted.setdefault(bucket, []).append((rank, rank - below))
         below = above
-    fine: dict[int, Counter[int]] = {bucket: Counter() for bucket in wanted}
+    fine: Counter[int] = Counter()
     for gaps in arrays:
-        for gap in gaps:
-            if (counter := fine.get(gap >> _SHIFT)) is not None:
-                counter[gap] += 1
+        fine.update([gap for gap in gaps if gap >> _SHIFT in wanted])
     values: dict[int, int] = {}
-    for bucket, asked in wanted.items():
-        below, asked = 0, list(asked)
-        for value in sorted(fine[bucket]):
-            below += fine[bucket][value]
-            while asked and asked[0][1] < below:
-                values[asked.pop(0)[0]] = value
+    below, bucket = 0, -1
+    for value in sorted(fine):
+        if value >> _SHIFT != bucket:
+            below, bucket = 0, value >> _SHIFT
+        below += fine[value]
+        asked = wanted[bucket]
+        while asked and asked[0][1] < below:
+            values[asked.pop(0)[0]] = value
     return values
+
+
+def _upper(gaps: array[int]) -> Iterable[int]:
+    """Return each gap's bits above the lowest 16."""
+    if gaps.itemsize == 4:
+        return memoryview(gaps).cast("B").cast("H")[sys.byteorder == "little" :: 2]
+    return [gap >> _SHIFT for gap in gaps]
