@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from ipaddress import ip_address, ip_network
-from urllib.request import getproxies_environment
 
 from aiperf_spec.urls import Server
 
@@ -15,6 +15,10 @@ def proxy_for(server: Server) -> str | None:
     `no_proxy` are host names with their subdomains, addresses, networks such as `fe80::/10`, or `*`; one that cannot be
     read matches nothing. Loopback addresses are never sent through a proxy: it would measure another machine's.
     """
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies_environment
+
     proxies = getproxies_environment()
     scheme = server.root.partition(":")[0]
     proxy = proxies.get(scheme) or proxies.get("all")

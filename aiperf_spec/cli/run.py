@@ -17,7 +17,6 @@ from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.export.names import RECORDS_JSONL, SUMMARY_JSON
 from aiperf_spec.export.summary import summary_json
-from aiperf_spec.export.texts import load_texts
 from aiperf_spec.export.writer import ArtifactWriter
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import Texts
@@ -125,6 +124,8 @@ def report(result: RunResult, summary: Summary, surface: Surface | None = None) 
 
 def _texts(result: RunResult) -> dict[int, Texts]:
     # Only raw level keeps them, in its file: records have none.
+    from aiperf_spec.export.texts import load_texts
+
     indexes = {outlier.index for outlier in result.analysis.outliers.requests}
     return {} if result.artifact_dir is None else load_texts(result.artifact_dir, indexes)
 

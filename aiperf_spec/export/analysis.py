@@ -10,7 +10,6 @@ from typing import Any
 from aiperf_spec.analysis.report import Analysis, AnalysisOptions, analyse
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.export.load import load_records
 from aiperf_spec.export.record import to_json
 from aiperf_spec.models.run import RequestRecord, RunResult
 
@@ -34,6 +33,8 @@ def options_of(config: ProfileConfig) -> AnalysisOptions:
 
 def load_baseline(folder: Path) -> list[RequestRecord]:
     """Return a baseline's records; raise `ConfigError` where it speculated, for then it is no baseline."""
+    from aiperf_spec.export.load import load_records
+
     records = list(load_records(folder).records)
     if any(record.acceptance is not None for record in records):
         raise ConfigError(
