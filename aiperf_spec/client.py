@@ -1,36 +1,31 @@
-"""Talk HTTP.
-
-httpx runs over aiohttp's transport (see `connection`). A server that hangs up arrives as an ill-named httpx error, so
-failures are named after their cause (see `client_errors`).
-"""
+"""Talk HTTP: post requests, have their responses read as they arrive, and name what goes wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import aiohttp
-import httpx
 import orjson
 
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.connection import (
-    CONNECT_TIMEOUT_SECONDS,
-    connection_reuse,
-    make_transport,
-    request_headers,
-    tls_context,
-)
+from aiperf_spec.connection import make_transport, request_headers
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.proxies import proxy_for
+from aiperf_spec.transport.errors import TransportError
+from aiperf_spec.transport.exchange import Head, Target
 from aiperf_spec.urls import Server
+from aiperf_spec.wire.encoding import UndecodableError, decoder
 from aiperf_spec.wire.parse import message_of
-from aiperf_spec.wire.sse import MAX_EVENT_BYTES, EventTooLargeError, SSEDecoder, SSEEvent
+from aiperf_spec.wire.reader import ResponseReader
+from aiperf_spec.wire.sse import EventTooLargeError
+
+if TYPE_CHECKING:
+    import httpx
 
 _ERROR_BODY_BYTES = 64 * 1024
 _AFTER_DONE_SECONDS = 1.0
@@ -38,12 +33,7 @@ _AFTER_DONE_SECONDS = 1.0
 _GET_TIMEOUT_SECONDS = 5.0
 _GET_BYTES = 32 * 1024 * 1024
 """More than any list of models or page of metrics holds."""
-_BLANKS = 64 * 1024
-"""Bytes of white space after which a body is no longer looked at for the start of a stream."""
-_DECODED = ("", "identity", "gzip", "x-gzip", "deflate")
-
-Receive = Callable[[int, list[SSEEvent]], None]
-"""Takes the events of one read, and the time at which it was done."""
+_FAILURES = (TransportError, TimeoutError, EventTooLargeError, UndecodableError)
 
 
 @dataclass(slots=True)
@@ -55,8 +45,6 @@ class Exchange:
     """When the response's headers had arrived."""
     end_ns: int = 0
     status: int | None = None
-    is_stream: bool = False
-    """Whether the response came as server-sent events, whatever its content type said."""
     retried: bool = False
 
 
@@ -74,18 +62,12 @@ class Client:
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._config = config
-        self._server = server
+        self._limit = config.request_timeout_seconds
         self._clock = clock
-        self._url = httpx.URL(server.endpoint(config.endpoint_type))
         self.proxy = proxy_for(server)
         self.headers = request_headers(config, server)
-        self._tls = tls_context(config, server)
-        self._main = transport or make_transport(self._tls, self.proxy, force_close=False)
-        self._fresh = transport
-        read, connect = config.request_timeout_seconds, CONNECT_TIMEOUT_SECONDS
-        timeout = httpx.Timeout(connect=connect, read=read, write=read, pool=connect)
-        self._extensions = {"timeout": timeout.as_dict()}
+        self._target = Target("POST", server.endpoint(config.endpoint_type), self.headers)
+        self._transport = make_transport(config, self.proxy, clock, transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,180 +75,142 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._main.aclose()
-        if self._fresh is not None and self._fresh is not self._main:
-            await self._fresh.aclose()
+        await self._transport.aclose()
 
-    async def post(self, body: bytes, request_id: str, exchange: Exchange, receive: Receive) -> None:
-        """Send one request and hand its events to `receive`, read by read, with the time at which each read was done.
+    async def post(self, body: bytes, request_id: str, exchange: Exchange, reader: ResponseReader) -> None:
+        """Send one request and feed `reader` with what arrives, each read under the time at which it was done.
 
         Fills `exchange` as it goes. Raises `RequestFailedError` for every way in which the transport, the status or
-        the clock ended it. A kept-alive connection that dies before any byte of the response is replaced once: the
-        server had closed it before it could see the request.
+        the clock ended it.
         """
-        with connection_reuse() as reused:
-            try:
-                await self._attempt(self._main, body, request_id, exchange, receive)
-                return
-            except RequestFailedError as failure:
-                stale = failure.error.kind is ErrorKind.DISCONNECTED and exchange.ack_ns is None
-                if not (stale and reused):
-                    raise
-        exchange.retried = True
-        if self._fresh is None:
-            self._fresh = make_transport(self._tls, self.proxy, force_close=True)
-        await self._attempt(self._fresh, body, request_id, exchange, receive)
-
-    async def _attempt(
-        self, transport: httpx.AsyncBaseTransport, body: bytes, request_id: str, exchange: Exchange, receive: Receive
-    ) -> None:
-        # The transport is asked itself: httpx's client would add cookies, redirects and a third of the cost.
-        headers = {**self.headers, "x-request-id": request_id}
-        request = httpx.Request("POST", self._url, headers=headers, content=body, extensions=self._extensions)
-        limit = self._config.request_timeout_seconds
-        exchange.end_ns = 0
+        reading = _Reading(exchange, reader, self._limit)
         exchange.start_ns = self._clock()
+        error: Exception | None = None
         try:
-            async with asyncio.timeout(limit) as deadline:
-                response = await transport.handle_async_request(request)
-                response.request = request
-                try:
-                    exchange.ack_ns = self._clock()
-                    exchange.status = response.status_code
-                    if not response.is_success:
-                        raise await _status_failure(response)
-                    await self._receive(response, exchange, receive, deadline)
-                finally:
-                    await response.aclose()
-        except TimeoutError:
-            if not exchange.end_ns:  # else [DONE] had come, and only the connection lingered
-                text = f"no complete response within {limit:g} s (--request-timeout-seconds)"
-                error = RequestError(ErrorKind.TIMEOUT, text, exchange.status)
-                raise RequestFailedError(error) from None
-        except (
-            httpx.HTTPError,
-            httpx.StreamError,
-            aiohttp.ClientError,
-            OSError,
-            EventTooLargeError,
-        ) as error:
-            if not exchange.end_ns:
-                raise RequestFailedError(name_failure(error, exchange.status)) from error
+            async with asyncio.timeout(self._limit) as reading.deadline:
+                await self._transport.exchange(self._target, request_id, body, reading)
+        except _FAILURES as failure:
+            error = failure
         finally:
             exchange.end_ns = exchange.end_ns or self._clock()
+        if reading.refusal is not None:
+            raise RequestFailedError(_status_failure(reading.refusal, bytes(reading.error_body), error))
+        if error is None or reader.has_ended:  # after [DONE], only the connection lingered or broke
+            return
+        if isinstance(error, TimeoutError):
+            text = f"no complete response within {self._limit:g} s (--request-timeout-seconds)"
+            raise RequestFailedError(RequestError(ErrorKind.TIMEOUT, text, exchange.status)) from None
+        raise RequestFailedError(name_failure(error, exchange.status)) from error
 
-    async def _receive(
-        self, response: httpx.Response, exchange: Exchange, receive: Receive, deadline: asyncio.Timeout
-    ) -> None:
-        clock = self._clock
-        decoder: SSEDecoder | None = None
-        body: list[bytes] = []
-        size = 0
-        opens_stream: bool | None = None
-        async for chunk in _pieces(response):
-            arrival_ns = clock()
-            if decoder is None:
-                body.append(chunk)
-                size += len(chunk)
-                if size > MAX_EVENT_BYTES:
-                    raise EventTooLargeError(f"a body of more than {MAX_EVENT_BYTES >> 20} MiB")
-                # Content types lie (proxies, gateways): what the first byte says does not.
-                if opens_stream is None:
-                    opens_stream = _opens_stream(b"".join(body))
-                if not opens_stream:
-                    continue
-                exchange.is_stream = True
-                decoder = SSEDecoder()
-                chunk = b"".join(body)
-            events = decoder.decode(chunk)
-            if not events:
-                continue
-            receive(arrival_ns, events)
-            # Not the last alone: some servers send a ping or their own event behind the end mark.
-            if any(len(event.data) < 16 and event.data.strip() == b"[DONE]" for event in events):
-                exchange.end_ns = arrival_ns
-                deadline.reschedule(asyncio.get_running_loop().time() + _AFTER_DONE_SECONDS)
-        end_ns = clock()
-        if decoder is None:
-            receive(end_ns, [SSEEvent(b"".join(body))])
-        elif events := decoder.flush():
-            receive(end_ns, events)
-        exchange.end_ns = end_ns
-
-    async def get(self, url: str) -> httpx.Response | None:
+    async def get(self, url: str) -> Page | None:
         """Return what a GET answers, read whole and decoded; None where nothing came, or too much, in a few seconds."""
-        request = httpx.Request("GET", url, headers=self.headers, extensions=self._extensions)
+        page = Page()
+        target = Target("GET", url, self.headers)
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                response = await self._main.handle_async_request(request)
-                response.request = request
-                body = bytearray()
-                try:
-                    async for piece in _pieces(response):
-                        body += piece
-                        if len(body) > _GET_BYTES:
-                            return None
-                finally:
-                    await response.aclose()
-        except (TimeoutError, httpx.HTTPError, aiohttp.ClientError, OSError):
+                await self._transport.exchange(target, "", b"", page)
+        except _FAILURES:
             return None
-        return httpx.Response(response.status_code, content=bytes(body), request=request)
+        return page if page.is_whole else None
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""
-        response = await self.get(url)
+        page = await self.get(url)
         try:
-            return orjson.loads(response.content) if response is not None and response.is_success else None
+            return orjson.loads(page.body) if page is not None and page.is_success else None
         except orjson.JSONDecodeError:
             return None
 
     async def is_up(self, url: str) -> bool:
         """Say whether a GET is answered at all with something that is no server error."""
-        response = await self.get(url)
-        return response is not None and response.status_code < 500
+        page = await self.get(url)
+        return page is not None and page.status < 500
 
 
-def _opens_stream(start: bytes) -> bool | None:
-    # None while only blanks or part of a byte order mark came. Asked again with every read until it is decided, so a
-    # body of nothing but blanks is given up as no stream.
-    mark = b"\xef\xbb\xbf"
-    if len(start) < len(mark) and mark.startswith(start):
-        return None
-    seen = start.removeprefix(mark).lstrip()
-    if seen:
-        return seen[:1] not in (b"{", b"[", b"<")
-    return None if len(start) < _BLANKS else False
+class _Reading:
+    """Feed a response's body to its reader, or keep the start of what a status other than 2xx brings."""
+
+    def __init__(self, exchange: Exchange, reader: ResponseReader, limit: float) -> None:
+        self.refusal: Head | None = None
+        self.error_body = bytearray()
+        self.deadline: asyncio.Timeout | None = None
+        self._exchange = exchange
+        self._reader = reader
+        self._limit = limit
+        self._decode: Callable[[bytes], bytes] | None = None
+
+    def restart(self, now_ns: int) -> None:
+        self._exchange.retried = True
+        self._exchange.start_ns = now_ns
+        self._allow(self._limit)
+
+    def head(self, head: Head, now_ns: int) -> None:
+        self._exchange.ack_ns = now_ns
+        self._exchange.status = head.status
+        if not head.is_success:
+            # The status has failed the request already: a body that never ends must not make a time-out of it.
+            self.refusal = head
+            self._allow(min(self._limit, _GET_TIMEOUT_SECONDS))
+        self._decode = decoder(head.headers.get("content-encoding", ""))
+
+    def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
+        if self._decode is not None:
+            data = self._decode(data)
+        if self.refusal is not None:
+            self.error_body += data
+            return len(self.error_body) >= _ERROR_BODY_BYTES
+        self._reader.feed(data, now_ns)
+        if self._reader.has_ended and not self._exchange.end_ns:
+            self._exchange.end_ns = now_ns
+            if not is_last:
+                self._allow(_AFTER_DONE_SECONDS)
+        return False
+
+    def end(self, now_ns: int) -> None:
+        self._exchange.end_ns = now_ns
+        if self.refusal is None:
+            self._reader.finish(now_ns)
+
+    def _allow(self, seconds: float) -> None:
+        if self.deadline is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
-def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in _DECODED:
-        raise httpx.DecodingError(f"it is compressed as {encoding!r}, which was not asked for")
-    if encoding in ("", "identity") and isinstance(response.stream, httpx.AsyncByteStream):
-        # The bare stream: httpx's own iterators add two layers a chunk.
-        return response.stream.__aiter__()
-    return response.aiter_bytes()
+class Page:
+    """Read what a GET answers, as far as it is no larger than allowed: `status`, and `body` as it was before coding."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.body = bytearray()
+        self.is_success = False
+        self.is_whole = False
+        self._decode: Callable[[bytes], bytes] | None = None
+
+    def restart(self, now_ns: int) -> None:
+        pass
+
+    def head(self, head: Head, now_ns: int) -> None:
+        self.status, self.is_success = head.status, head.is_success
+        self._decode = decoder(head.headers.get("content-encoding", ""))
+
+    def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
+        self.body += data if self._decode is None else self._decode(data)
+        return len(self.body) > _GET_BYTES
+
+    def end(self, now_ns: int) -> None:
+        self.is_whole = True
 
 
-async def _status_failure(response: httpx.Response) -> RequestFailedError:
-    status = response.status_code
-    body = b""
-    lost = ""
-    try:
-        # The status has failed the request already: a body that never ends must not make a time-out of it.
-        async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-            async for chunk in _pieces(response):
-                body += chunk
-                if len(body) >= _ERROR_BODY_BYTES:
-                    break
-    except (httpx.HTTPError, aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-        lost = f"body lost ({type(error).__name__})"
-    text = f"HTTP {status} {response.reason_phrase}".strip()
-    if location := response.headers.get("location"):
+def _status_failure(head: Head, body: bytes, error: Exception | None) -> RequestError:
+    text = f"HTTP {head.status} {head.reason}".strip()
+    if location := head.headers.get("location"):
         text += f" to {location} (redirects are not followed)"
-    if said := _said(body) or lost:
+    said = _said(body)
+    if not said and error is not None:
+        said = f"body lost ({type(error).__name__})"
+    if said:
         text += f": {said}"
-    return RequestFailedError(RequestError(ErrorKind.HTTP_STATUS, text, status))
+    return RequestError(ErrorKind.HTTP_STATUS, text, head.status)
 
 
 def _said(body: bytes) -> str:

@@ -1,69 +1,48 @@
-"""How connections to a server are made: transport, certificates, headers.
-
-httpx runs over aiohttp's transport, because httpx's own parses every chunk in Python. One corner of that transport
-(httpx-aiohttp 0.2.0) shapes this module: aiohttp keeps a limit of 100 connections unless it is given a session whose
-connector has none.
-"""
+"""How a server is reached: transport, certificates, headers."""
 
 from __future__ import annotations
 
 import base64
-import contextvars
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
-
-import aiohttp
-import httpx
-from httpx_aiohttp import AiohttpTransport
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
 
 from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.transport.direct import DirectTransport
+from aiperf_spec.transport.exchange import CONNECT_TIMEOUT_SECONDS, KEEP_ALIVE_SECONDS, Transport
 from aiperf_spec.urls import Server
 from aiperf_spec.version import __version__
 
-CONNECT_TIMEOUT_SECONDS = 10.0
-_KEEP_ALIVE_SECONDS = 60
-
-_reused: contextvars.ContextVar[list[bool] | None] = contextvars.ContextVar("reused", default=None)
+if TYPE_CHECKING:
+    import httpx
 
 
-@contextmanager
-def connection_reuse() -> Iterator[list[bool]]:
-    """Give a list that is no longer empty once a request of this block was put on a kept-alive connection."""
-    marks: list[bool] = []
-    token = _reused.set(marks)
-    try:
-        yield marks
-    finally:
-        _reused.reset(token)
+def make_transport(
+    config: ProfileConfig, proxy: str | None, clock: Callable[[], int], given: httpx.AsyncBaseTransport | None
+) -> Transport:
+    """Return a transport with as many connections as there are requests: the given one, a proxy's, or our own.
 
+    Raises `ConfigError` for certificates or a proxy that cannot be used.
+    """
+    tls = tls_context(config)
+    if given is None and proxy is None:
+        return DirectTransport(tls, clock)
+    # A tenth of what the program takes to start, which a run without a proxy need not wait for.
+    import httpx
 
-async def _note_reuse(_session: aiohttp.ClientSession, _context: SimpleNamespace, _params: object) -> None:
-    marks = _reused.get()
-    if marks is not None:
-        marks.append(True)
+    from aiperf_spec.transport.through import HttpxTransport
 
-
-def make_transport(tls: ssl.SSLContext, proxy: str | None, *, force_close: bool) -> AiohttpTransport:
-    """Return a transport with as many connections as there are requests; `force_close` keeps none alive."""
-
-    def session() -> aiohttp.ClientSession:
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(_note_reuse)
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            ssl=tls,
-            force_close=force_close,
-            keepalive_timeout=None if force_close else _KEEP_ALIVE_SECONDS,
-        )
-        # A cookie would tie later requests to what an earlier one got.
-        jar = aiohttp.DummyCookieJar()
-        return aiohttp.ClientSession(connector=connector, cookie_jar=jar, trace_configs=[trace])
-
-    through = httpx.Proxy(proxy) if proxy else None
-    return AiohttpTransport(verify=tls, trust_env=False, client=session, proxy=through)
+    read, connect = config.request_timeout_seconds, CONNECT_TIMEOUT_SECONDS
+    timeout = httpx.Timeout(connect=connect, read=read, write=read, pool=connect)
+    if given is None:
+        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS)
+        try:
+            given = httpx.AsyncHTTPTransport(verify=tls(), trust_env=False, limits=limits, proxy=proxy)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise ConfigError(f"the proxy that the environment names cannot be used: {error}") from None
+    return HttpxTransport(given, timeout, clock)
 
 
 def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
@@ -85,19 +64,29 @@ def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
     return headers
 
 
-def tls_context(config: ProfileConfig, server: Server) -> ssl.SSLContext:
-    """Return how certificates are checked; raise `ConfigError` for a file that holds none."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if config.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return context
-    if config.ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=config.ca_file)
-        except OSError as error:  # ssl.SSLError is one
-            reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror or error
-            raise ConfigError(f"--ca-file {str(config.ca_file)!r}: {reason}") from None
-        return context
+def tls_context(config: ProfileConfig) -> Callable[[], ssl.SSLContext]:
+    """Return what gives the context by which certificates are checked; `ConfigError` for a file that holds none."""
+    if config.insecure or config.ca_file is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if config.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            _load(context, config)
+        return lambda: context
     # Reading the bundled certificates takes tens of milliseconds that plain HTTP need not pay.
-    return httpx.create_ssl_context() if server.root.startswith("https:") else context
+    return cache(_bundled)
+
+
+def _bundled() -> ssl.SSLContext:
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _load(context: ssl.SSLContext, config: ProfileConfig) -> None:
+    try:
+        context.load_verify_locations(cafile=config.ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror or error
+        raise ConfigError(f"--ca-file {str(config.ca_file)!r}: {reason}") from None

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import orjson
 
 from aiperf_spec.adapters.registry import load_registry
@@ -35,6 +34,8 @@ from aiperf_spec.workload.dataset import Workload, open_workload
 from aiperf_spec.workload.prompts import Prompt
 
 if TYPE_CHECKING:
+    import httpx
+
     from aiperf_spec.fleet import Fleet
 
 _POLL_SECONDS = 0.5

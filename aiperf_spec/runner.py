@@ -28,8 +28,7 @@ from aiperf_spec.turnstile import Turnstile
 from aiperf_spec.wire.answer import answer_message
 from aiperf_spec.wire.body import asks_for_several_sequences, build_body, prompt_text
 from aiperf_spec.wire.outcome import judge
-from aiperf_spec.wire.parse import EventReader
-from aiperf_spec.wire.sse import SSEEvent
+from aiperf_spec.wire.reader import Events, ResponseReader
 from aiperf_spec.wire.timing import timing
 from aiperf_spec.workload.prompts import Prompt
 
@@ -138,6 +137,8 @@ class Requester:
         self._keep_raw = config.export_level is ExportLevel.RAW
         self._turnstile = Turnstile()
         self._counter = counter
+        # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
+        self._id_starts = {phase: str(uuid.uuid4())[:-12] for phase in Phase}
         self.in_flight = 0
         """Requests that are under way."""
 
@@ -150,23 +151,13 @@ class Requester:
         await self._turnstile.turn()
         body = build_body(self._config, self._model, work.prompts)
         payload = orjson.dumps(body)
+        record = self._begun(work)
         exchange = Exchange()
-        responses = [] if responses is None else responses
-        raw: list[tuple[int, SSEEvent]] = []
-        read = EventReader(self._paths).read
-
-        def receive(arrival_ns: int, events: list[SSEEvent]) -> None:
-            read(events, arrival_ns, responses)
-
-        def receive_raw(arrival_ns: int, events: list[SSEEvent]) -> None:
-            raw.extend((arrival_ns, event) for event in events)
-            read(events, arrival_ns, responses)
-
-        request_id = str(uuid.uuid4())
+        reader = ResponseReader(self._paths, keep_events=self._keep_raw)
         error: RequestError | None = None
         self.in_flight += 1
         try:
-            await self._client.post(payload, request_id, exchange, receive_raw if self._keep_raw else receive)
+            await self._client.post(payload, record.request_id, exchange, reader)
         except RequestFailedError as failure:
             error = failure.error
         except asyncio.CancelledError:
@@ -177,14 +168,16 @@ class Requester:
         with suppress(asyncio.CancelledError):
             await self._turnstile.turn()
         # What the server said itself is nearer the cause than how the connection ended afterwards.
-        if error is None or (error.kind is not ErrorKind.CANCELLED and _said_so(responses)):
-            error = judge(responses, is_stream=exchange.is_stream) or error
-        record = self._record(work, body, request_id, exchange, responses, error)
+        if error is None or (error.kind is not ErrorKind.CANCELLED and _said_so(reader.responses)):
+            error = judge(reader.responses, is_stream=reader.is_stream) or error
+        if responses is not None:
+            responses += reader.responses
+        self._end(record, body, exchange, reader, error)
         if self._counter is not None and record.succeeded:
             with suppress(asyncio.CancelledError):
-                await self._count_tokens(self._counter, record, body, responses)
-        if self._keep_raw:
-            record.raw = self._raw(body, request_id, exchange, raw)
+                await self._count_tokens(self._counter, record, body, reader.responses)
+        if reader.events is not None:
+            record.raw = self._raw(body, record.request_id, reader.events, is_stream=reader.is_stream)
         return record
 
     async def _count_tokens(
@@ -198,31 +191,31 @@ class Requester:
         if not self._config.use_server_token_count:
             record.input_tokens, record.output_tokens = record.counted_input, record.counted_output
 
-    def _record(
-        self,
-        work: Work,
-        body: dict[str, Any],
-        request_id: str,
-        exchange: Exchange,
-        responses: list[ParsedResponse],
-        error: RequestError | None,
-    ) -> RequestRecord:
+    def _begun(self, work: Work) -> RequestRecord:
         categories = {prompt.category for prompt in work.prompts}
-        record = RequestRecord(
+        return RequestRecord(
             index=work.index,
             phase=work.phase,
             prompt_id=work.prompts[0].id,
-            turn_index=work.turn_index,
             category=categories.pop() if len(categories) == 1 else None,
-            request_id=request_id,
-            start_ns=exchange.start_ns,
-            ack_ns=exchange.ack_ns,
-            end_ns=exchange.end_ns,
-            status=exchange.status,
-            retried=exchange.retried,
+            start_ns=0,
+            end_ns=0,
+            turn_index=work.turn_index,
+            id_start=self._id_starts[work.phase],
             scheduled_ns=work.scheduled_ns,
             streaming=self._config.streaming,
         )
+
+    def _end(
+        self,
+        record: RequestRecord,
+        body: dict[str, Any],
+        exchange: Exchange,
+        reader: ResponseReader,
+        error: RequestError | None,
+    ) -> None:
+        record.start_ns, record.ack_ns, record.end_ns = exchange.start_ns, exchange.ack_ns, exchange.end_ns
+        record.status, record.retried = exchange.status, exchange.retried
         if error is not None:
             message = self._redactor.text(error.message)
             if len(message) > _MESSAGE_LIMIT:
@@ -230,33 +223,33 @@ class Requester:
             status = exchange.status if error.status is None else error.status
             record.error = RequestError(error.kind, message, status, error.cause_chain)
             record.drop_reason = DropReason.FAILED
-            return record
-        moments = timing(responses, is_stream=exchange.is_stream and self._config.streaming)
+            return
+        responses = reader.responses
+        moments = timing(responses, is_stream=reader.is_stream and self._config.streaming)
         record.first_content_ns = moments.first_content_ns
         record.last_content_ns = moments.last_content_ns
         record.chunk_gaps_ns = moments.chunk_gaps_ns
-        record.usage = usage = last_usage(responses)
+        usage = last_usage(responses)
         if usage is not None:
             record.input_tokens = usage.prompt_tokens
             record.output_tokens = usage.completion_tokens
+        if self._counter is not None:
+            record.server_usage = usage
         record.server_timing = server_timing(responses)
         record.acceptance, record.drop_reason = self._registry.read(
             responses, several_sequences=asks_for_several_sequences(body)
         )
-        return record
 
-    def _raw(
-        self, body: dict[str, Any], request_id: str, exchange: Exchange, raw: list[tuple[int, SSEEvent]]
-    ) -> RawExchange:
+    def _raw(self, body: dict[str, Any], request_id: str, kept: Events, *, is_stream: bool) -> RawExchange:
         clean = self._redactor.text
         events = []
-        for arrival_ns, event in raw:
+        for arrival_ns, event in kept:
             fields = [("data", clean(event.data.decode("utf-8", "replace")))]
             if event.type:
                 fields.insert(0, ("event", clean(event.type.decode("utf-8", "replace"))))
             events.append((arrival_ns, fields))
         headers = self._redactor.headers({**self._client.headers, "x-request-id": request_id})
-        return RawExchange(self._redactor.value(body), headers, exchange.is_stream, events)
+        return RawExchange(self._redactor.value(body), headers, is_stream, events)
 
 
 def _said_so(responses: list[ParsedResponse]) -> bool:

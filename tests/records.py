@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
-from aiperf_spec.models.response import Usage
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
 
 MS = 1_000_000
@@ -49,7 +48,7 @@ def record(
         phase=phase,
         prompt_id=f"prompt-{index}",
         category=category,
-        request_id=f"request-{index}",
+        id_start="00000000-0000-4000-8000-",
         start_ns=start * MS,
         ack_ns=start * MS,
         end_ns=stamps[-1] + MS,
@@ -58,7 +57,6 @@ def record(
         chunk_gaps_ns=array("q", (later - earlier for earlier, later in pairwise(stamps))),
         input_tokens=None if tokens is None else 7,
         output_tokens=tokens,
-        usage=None if tokens is None else Usage(7, tokens),
         status=200,
         acceptance=None if histogram is None else acceptance(histogram, proposed),
         drop_reason=reason,

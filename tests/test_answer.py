@@ -4,8 +4,7 @@ from typing import Any
 
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.wire.answer import answer_message
-from aiperf_spec.wire.parse import EventReader
-from aiperf_spec.wire.sse import SSEEvent
+from aiperf_spec.wire.reader import ResponseReader
 
 
 def test_the_text_of_all_responses() -> None:
@@ -38,8 +37,9 @@ def test_tool_calls_are_put_together_from_their_pieces() -> None:
 def test_a_whole_message_keeps_its_calls() -> None:
     call = b'{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
     body = b'{"choices": [{"index": 0, "message": {"content": "x", "tool_calls": [' + call + b", " + call + b"]}}]}"
-    responses: list[ParsedResponse] = []
-    EventReader(()).read([SSEEvent(body)], 0, responses)
-    message = answer_message(responses)
+    reader = ResponseReader(())
+    reader.feed(body, 0)
+    reader.finish(0)
+    message = answer_message(reader.responses)
     assert message["content"] == "x"
     assert [made["function"]["name"] for made in message["tool_calls"]] == ["f", "f"]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-import aiohttp
 import httpx
 import orjson
 import pytest
-from aiohttp import http_exceptions
-from aiohttp.client_reqrep import ConnectionKey
 
 from aiperf_spec import client as client_module
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
@@ -27,8 +25,19 @@ from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
 from aiperf_spec.redaction import Redactor
 from aiperf_spec.runner import Requester, Work
+from aiperf_spec.transport.errors import (
+    BrokenConnectionError,
+    IncompleteResponseError,
+    NotConnectedError,
+    NotHTTPError,
+    ProxyRefusedError,
+    SilenceError,
+    StaleConnectionError,
+)
 from aiperf_spec.urls import split_endpoint
-from aiperf_spec.wire.sse import EventTooLargeError, SSEEvent
+from aiperf_spec.wire.encoding import UndecodableError
+from aiperf_spec.wire.reader import ResponseReader
+from aiperf_spec.wire.sse import EventTooLargeError
 from aiperf_spec.workload.prompts import Prompt
 from tests.raw_server import (
     DONE,
@@ -677,29 +686,22 @@ class TestFakeClock:
 
         transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Chunks()))
         config = ProfileConfig(url="http://h", model="m")
-        exchange, received = Exchange(), []
+        exchange, reader = Exchange(), ResponseReader(())
         async with Client(config, split_endpoint("http://h"), transport=transport, clock=lambda: next(now)) as client:
-
-            def receive(at: int, events: list[SSEEvent]) -> None:
-                received.extend([at] * len(events))
-
-            await client.post(b"{}", "id", exchange, receive)
+            await client.post(b"{}", "id", exchange, reader)
         assert (exchange.start_ns, exchange.ack_ns) == (100, 200)
-        assert received == [300, 300, 400, 400, 500, 500]
+        assert [response.arrival_ns for response in reader.responses] == [300, 300, 400, 400, 500, 500]
         assert exchange.end_ns == 600
-        assert (exchange.status, exchange.is_stream, exchange.retried) == (200, True, False)
+        assert (exchange.status, reader.is_stream, exchange.retried) == (200, True, False)
 
     async def test_an_event_past_the_limit_is_a_failure(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "MAX_EVENT_BYTES", 100)
+        monkeypatch.setattr("aiperf_spec.wire.reader.MAX_EVENT_BYTES", 100)
         transport = httpx.MockTransport(lambda request: httpx.Response(200, content=b"{" + b" " * 200))
         config = ProfileConfig(url="http://h", model="m")
         async with Client(config, split_endpoint("http://h"), transport=transport) as client:
             with pytest.raises(RequestFailedError) as caught:
-                await client.post(b"{}", "id", Exchange(), lambda at, event: None)
+                await client.post(b"{}", "id", Exchange(), ResponseReader(()))
         assert caught.value.error.kind is ErrorKind.PROTOCOL
-
-
-KEY = ConnectionKey("h", 80, False, True, None, None, None)
 
 
 def from_cause(outer: BaseException, *causes: BaseException) -> BaseException:
@@ -710,65 +712,64 @@ def from_cause(outer: BaseException, *causes: BaseException) -> BaseException:
     return outer
 
 
-FAILURES: list[tuple[BaseException, ErrorKind]] = [
-    (EventTooLargeError("an event of more than 64 MiB"), ErrorKind.PROTOCOL),
-    (httpx.DecodingError("bad gzip"), ErrorKind.PROTOCOL),
-    (aiohttp.ClientConnectorDNSError(KEY, OSError(-2, "unknown")), ErrorKind.CONNECT),
-    (aiohttp.ClientProxyConnectionError(KEY, OSError(111, "refused")), ErrorKind.CONNECT),
-    (aiohttp.ClientConnectorError(KEY, OSError(111, "refused")), ErrorKind.CONNECT),
-    (aiohttp.ClientConnectorSSLError(KEY, OSError(1, "handshake")), ErrorKind.CONNECT),
-    (aiohttp.ServerFingerprintMismatch(b"a", b"b", "h", 1), ErrorKind.CONNECT),
-    (aiohttp.InvalidURL("x"), ErrorKind.CONNECT),
-    (aiohttp.ConnectionTimeoutError(), ErrorKind.CONNECT),
-    (aiohttp.SocketTimeoutError(), ErrorKind.TIMEOUT),
-    (aiohttp.ServerTimeoutError(), ErrorKind.TIMEOUT),
-    (http_exceptions.BadStatusLine("x"), ErrorKind.PROTOCOL),
-    (http_exceptions.LineTooLong(b"x", 1), ErrorKind.PROTOCOL),
-    (aiohttp.ClientPayloadError("not completed"), ErrorKind.DISCONNECTED),
-    (aiohttp.ServerDisconnectedError(), ErrorKind.DISCONNECTED),
-    (aiohttp.ClientOSError(104, "reset"), ErrorKind.DISCONNECTED),
-    (aiohttp.ClientConnectionResetError("closing"), ErrorKind.DISCONNECTED),
-    (aiohttp.ClientConnectionError("broken"), ErrorKind.DISCONNECTED),
-    (ConnectionResetError(104, "reset"), ErrorKind.DISCONNECTED),
-    (BrokenPipeError(32, "pipe"), ErrorKind.DISCONNECTED),
+FAILURES: list[tuple[BaseException, ErrorKind, str]] = [
+    (EventTooLargeError("an event of more than 64 MiB"), ErrorKind.PROTOCOL, "the server sent"),
+    (UndecodableError("bad gzip"), ErrorKind.PROTOCOL, "cannot be decoded"),
+    (NotHTTPError("bad chunk size"), ErrorKind.PROTOCOL, "not HTTP"),
+    (ProxyRefusedError("403 Forbidden"), ErrorKind.CONNECT, "through the proxy"),
+    (NotConnectedError(""), ErrorKind.CONNECT, "no connection"),
+    (from_cause(NotConnectedError("h"), socket.gaierror(-2, "unknown")), ErrorKind.CONNECT, "cannot be resolved"),
+    (from_cause(NotConnectedError("h"), ssl.SSLError(1, "handshake")), ErrorKind.CONNECT, "TLS failed"),
+    (SilenceError(""), ErrorKind.TIMEOUT, "fell silent"),
+    (StaleConnectionError("x"), ErrorKind.DISCONNECTED, "the server closed"),
+    (IncompleteResponseError("x"), ErrorKind.DISCONNECTED, "broke within the response: IncompleteResponseError"),
+    (
+        from_cause(BrokenConnectionError("reset"), ConnectionResetError(104, "reset")),
+        ErrorKind.DISCONNECTED,
+        "ConnectionResetError",
+    ),
+    (OSError(28, "no space"), ErrorKind.DISCONNECTED, "no space"),
+]
+THROUGH: list[tuple[Exception, ErrorKind]] = [
+    (httpx.ProxyError("403 Forbidden"), ErrorKind.CONNECT),
     (httpx.ConnectTimeout(""), ErrorKind.CONNECT),
+    (httpx.PoolTimeout(""), ErrorKind.CONNECT),
     (httpx.ConnectError("refused"), ErrorKind.CONNECT),
+    (httpx.UnsupportedProtocol("x"), ErrorKind.CONNECT),
+    (httpx.InvalidURL("x"), ErrorKind.CONNECT),
     (httpx.ReadTimeout(""), ErrorKind.TIMEOUT),
     (httpx.WriteTimeout(""), ErrorKind.TIMEOUT),
+    (httpx.RemoteProtocolError("bad chunk size"), ErrorKind.PROTOCOL),
+    (httpx.RemoteProtocolError("Server disconnected without sending a response."), ErrorKind.DISCONNECTED),
+    (httpx.RemoteProtocolError("peer closed connection without"), ErrorKind.DISCONNECTED),
     (httpx.ReadError("x"), ErrorKind.DISCONNECTED),
-    (httpx.RemoteProtocolError("x"), ErrorKind.DISCONNECTED),
-    (OSError(28, "no space"), ErrorKind.DISCONNECTED),
-    (from_cause(httpx.ConnectTimeout(""), aiohttp.ServerDisconnectedError()), ErrorKind.DISCONNECTED),
-    (
-        from_cause(httpx.ConnectTimeout(""), aiohttp.ClientOSError(104, "reset"), ConnectionResetError(104, "reset")),
-        ErrorKind.DISCONNECTED,
-    ),
-    (from_cause(httpx.TimeoutException(""), aiohttp.ConnectionTimeoutError()), ErrorKind.CONNECT),
-    (from_cause(httpx.ReadTimeout(""), aiohttp.SocketTimeoutError()), ErrorKind.TIMEOUT),
-    (from_cause(httpx.ReadError(""), aiohttp.ClientPayloadError("not completed")), ErrorKind.DISCONNECTED),
-    (
-        from_cause(httpx.ReadError(""), aiohttp.ClientPayloadError("bad"), http_exceptions.TransferEncodingError("zz")),
-        ErrorKind.DISCONNECTED,
-    ),
-    (
-        from_cause(
-            httpx.ConnectError(""),
-            aiohttp.ClientConnectorError(KEY, OSError(111, "refused")),
-            ConnectionRefusedError(111, "refused"),
-        ),
-        ErrorKind.CONNECT,
-    ),
+    (httpx.StreamClosed(), ErrorKind.DISCONNECTED),
 ]
 
 
+@pytest.mark.parametrize(("raised", "kind"), THROUGH, ids=[type(error).__name__ for error, _ in THROUGH])
+async def test_what_an_httpx_transport_raises_is_named(raised: Exception, kind: ErrorKind) -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        raise raised
+
+    config = ProfileConfig(url="http://h", model="m")
+    transport = httpx.MockTransport(respond)
+    async with Client(config, split_endpoint(config.url), transport=transport) as client:
+        with pytest.raises(RequestFailedError) as caught:
+            await client.post(b"{}", "id", Exchange(), ResponseReader(()))
+        assert await client.get("http://h/v1/models") is None
+    assert caught.value.error.kind is kind
+    assert type(raised).__name__ in caught.value.error.cause_chain
+
+
 @pytest.mark.parametrize(
-    ("error", "kind"), FAILURES, ids=["+".join(name_failure(e, None).cause_chain) for e, _ in FAILURES]
+    ("error", "kind", "said"), FAILURES, ids=["+".join(name_failure(e, None).cause_chain) for e, *_ in FAILURES]
 )
-def test_failures_are_named_after_their_cause(error: BaseException, kind: ErrorKind) -> None:
+def test_failures_are_named_after_their_cause(error: BaseException, kind: ErrorKind, said: str) -> None:
     named = name_failure(error, 200)
     assert (named.kind, named.status) == (kind, 200)
     assert named.cause_chain[0] == type(error).__name__
-    assert named.message
+    assert said in named.message
     assert "\n" not in named.message
     assert not named.message.endswith(": ")
 

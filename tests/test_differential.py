@@ -90,7 +90,6 @@ def our_record(index: int, raw: dict[str, Any]) -> RequestRecord:
         chunk_gaps_ns=moments.chunk_gaps_ns,
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens,
-        usage=usage,
         acceptance=acceptance,
         drop_reason=reason,
     )

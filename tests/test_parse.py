@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -10,10 +9,9 @@ from hypothesis import strategies as st
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.models.response import ParsedResponse, Usage
-from aiperf_spec.wire.parse import EventReader, message_of, parse_event
-from aiperf_spec.wire.sse import SSEDecoder, SSEEvent
+from aiperf_spec.wire.parse import message_of, parse_event
+from aiperf_spec.wire.sse import SSEEvent
 
-STREAMS = sorted((Path(__file__).parent / "wire").glob("*/*.sse"))
 PATHS = AdapterRegistry(BUILT_IN).payload_paths
 
 
@@ -390,96 +388,3 @@ def test_arbitrary_bytes_never_raise(data: bytes, kind: bytes) -> None:
 @given(value=st.dictionaries(KEYS, JSON, max_size=5) | JSON, kind=st.sampled_from([b"", b"error", b"ping"]))
 def test_arbitrary_json_never_raises(value: Any, kind: bytes) -> None:
     check(json.dumps(value).encode(), kind)
-
-
-def check_reader(events: list[SSEEvent]) -> None:
-    """Read events one after the other: what came before must not change what an event says."""
-    alone = [parse_event(event, 7, PATHS) for event in events]
-    expected = [response for response in alone if response is not None]
-    for batches in ([events], [[event] for event in events]):
-        reader, found = EventReader(PATHS), list[ParsedResponse]()
-        for batch in batches:
-            reader.read(batch, 7, found)
-        assert found == expected
-
-
-@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_reader_reads_a_capture_as_its_events_alone(path: Path) -> None:
-    decoder = SSEDecoder()
-    check_reader(decoder.decode(path.read_bytes()) + decoder.flush())
-
-
-TEXT = st.sampled_from(
-    ["", "a", "b", " ", 'say "x"', "\\", "\n", "é", "\u2028", "\u0085", "\x7f", "\x01", "日本", '","content":"']
-)
-CALLS = st.sampled_from([None, [], [{"index": 0, "function": {"arguments": "{"}}], [{"index": 1, "id": "x"}]])
-DELTA = st.builds(
-    lambda fields, calls: {**fields, **({} if calls is None else {"tool_calls": calls})},
-    st.dictionaries(
-        st.sampled_from(["content", "reasoning", "reasoning_content", "refusal", "role"]), TEXT, max_size=3
-    ),
-    CALLS,
-)
-CHOICE = st.builds(
-    lambda index, said, finish: {"index": index, **said, "finish_reason": finish},
-    st.sampled_from([0, 0, 0, 1]),
-    st.builds(lambda delta: {"delta": delta}, DELTA) | st.builds(lambda text: {"text": text}, TEXT),
-    st.sampled_from([None, None, None, "stop"]),
-)
-CHUNK = st.builds(
-    lambda choices, extra: {"choices": choices, **extra},
-    st.lists(CHOICE, min_size=1, max_size=2),
-    st.sampled_from(
-        [
-            {},
-            {},
-            {},
-            {"usage": None},
-            {"usage": {"completion_tokens": 1}},
-            {"metrics": {"speculative_decoding": {"x": 1}}},
-        ]
-    ),
-)
-WRITTEN = st.sampled_from(
-    [
-        lambda value: json.dumps(value).encode(),
-        lambda value: json.dumps(value, separators=(",", ":")).encode(),
-        lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(),
-    ]
-)
-
-
-@settings(max_examples=300)
-@given(
-    chunks=st.lists(CHUNK | st.sampled_from(["[DONE]", {"error": "x"}, {}]), max_size=8),
-    write=WRITTEN,
-    edits=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 200), st.binary(max_size=2)), max_size=3),
-)
-def test_a_reader_reads_events_as_if_each_were_alone(chunks: list[Any], write: Any, edits: list[Any]) -> None:
-    data = [b"[DONE]" if chunk == "[DONE]" else write(chunk) for chunk in chunks]
-    for which, where, bytes_there in edits:
-        if which < len(data):
-            data[which] = data[which][:where] + bytes_there + data[which][where + 1 :]
-    check_reader([SSEEvent(each) for each in data])
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (r'{"content":"\\","refusal":"\\"}', r'{"content":"a","refusal":"\\"}'),
-        ('{"reasoning":"a","text":"a"}', '{"reasoning":"a","text":"b"}'),
-        ('{"content":"a","content": "a"}', '{"content":"b","content": "a"}'),
-        ('{"content":"a","tool_calls":[{"index":0}]}', '{"content":"b","tool_calls":[{"index":0}]}'),
-        ('{"reasoning":"a","reasoning_content":"a"}', '{"reasoning":"b","reasoning_content":"a"}'),
-    ],
-    ids=["escapes", "where nobody reads", "a key twice", "beside tool calls", "the other key wins"],
-)
-def test_a_reader_is_not_taken_in_by_the_same_text_elsewhere(first: str, second: str) -> None:
-    events = [f'{{"choices":[{{"index":0,"delta":{delta}}}]}}' for delta in (first, second, first)]
-    check_reader([SSEEvent(event.encode()) for event in events])
-
-
-@given(fields=DELTA, first=TEXT, second=TEXT, key=st.sampled_from(["content", "reasoning", "text"]), write=WRITTEN)
-def test_a_reader_tells_texts_apart(fields: dict[str, Any], first: str, second: str, key: str, write: Any) -> None:
-    chunks = [{"choices": [{"index": 0, "delta": {**fields, key: text}}]} for text in (first, second, first, second)]
-    check_reader([SSEEvent(write(chunk)) for chunk in chunks])

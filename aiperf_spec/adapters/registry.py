@@ -15,7 +15,7 @@ from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
-from aiperf_spec.models.response import ParsedResponse, notable
+from aiperf_spec.models.response import ParsedResponse
 
 ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
 PLUGINS_VARIABLE = "SPEC_PROFILE_PLUGINS"
@@ -63,11 +63,10 @@ class AdapterRegistry:
         `several_sequences` says that the request body asked for more than one: it is believed before the response,
         because a sibling that never drafted sends nothing.
         """
-        said = notable(responses)
-        if several_sequences or len({i for r in said for i in r.choice_indices}) > 1:
+        if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
             return None, DropReason.MULTI_SEQUENCE
-        reporting = [response for response in said if response.spec_decode_stats]
-        self._skew.compare_siblings(said, _shapes(self.adapters), self.warnings)
+        reporting = [response for response in responses if response.spec_decode_stats]
+        self._skew.compare_siblings(responses, _shapes(self.adapters), self.warnings)
         if not reporting:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):

@@ -15,7 +15,6 @@ from aiperf_spec.export import names
 from aiperf_spec.export.folders import existing, unreadable
 from aiperf_spec.export.scan import open_binary
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
-from aiperf_spec.models.response import Usage
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
 
 _NS_PER_MS = 1e6
@@ -72,7 +71,6 @@ def _record(line: dict[str, Any]) -> RequestRecord:
         prompt_id=metadata.get("conversation_id") or "",
         turn_index=metadata.get("turn_index") or 0,
         category=metadata.get("source_kind"),
-        request_id=metadata.get("x_request_id") or "",
         start_ns=start_ns,
         ack_ns=metadata.get("request_ack_ns"),
         end_ns=metadata["request_end_ns"],
@@ -83,8 +81,6 @@ def _record(line: dict[str, Any]) -> RequestRecord:
         input_tokens=_value(metrics, "input_sequence_length"),
         output_tokens=_value(metrics, "output_sequence_length"),
     )
-    if record.output_tokens is not None:
-        record.usage = Usage(record.input_tokens, record.output_tokens)
     if (acceptance := line.get("spec_decode_acceptance")) is not None:
         record.acceptance = _acceptance(acceptance)
     record.server_timing = _server_timing(metrics)

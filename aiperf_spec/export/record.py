@@ -58,8 +58,9 @@ def raw_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
 def _line(value: dict[str, Any]) -> bytes:
     # JSON may hold these raw, but readers that split text into lines take them for line ends.
     data = to_json(value)
-    for separator, escaped in _SEPARATORS:
-        data = data.replace(separator, escaped)
+    if not data.isascii():
+        for separator, escaped in _SEPARATORS:
+            data = data.replace(separator, escaped)
     return data + b"\n"
 
 

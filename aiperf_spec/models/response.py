@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from array import array
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -25,7 +26,7 @@ class Texts:
 
 @dataclass(slots=True)
 class ParsedResponse:
-    """Hold one event of a streaming response, or the whole body of another.
+    """Hold an event of a streaming response, several that differ in text alone, or the whole body of another.
 
     `arrival_ns` is the monotonic time at which its last byte was read. `text` joins content and completion
     text of its choices, `reasoning` their reasoning text. `spec_decode_stats` is the object that an adapter's
@@ -38,8 +39,8 @@ class ParsedResponse:
     reasoning: str = ""
     is_content: bool = False
     choice_indices: tuple[int, ...] = ()
-    is_plain: bool = field(default=False, compare=False)
-    """Whether this differs from an earlier response of the request in text and arrival alone."""
+    arrivals_ns: array[int] | None = None
+    """Arrivals of the events that this stands for: those in a row that differ in text alone are kept together."""
     finish_reasons: tuple[str, ...] = ()
     usage: Usage | None = None
     spec_decode_stats: Any = None
@@ -61,8 +62,3 @@ def last_usage(responses: list[ParsedResponse]) -> Usage | None:
         if response.usage is not None:
             return response.usage
     return None
-
-
-def notable(responses: list[ParsedResponse]) -> list[ParsedResponse]:
-    """Return the responses that say more than a plain one: nearly all of a long response bring text alone."""
-    return [response for response in responses if not response.is_plain]

@@ -97,7 +97,8 @@ class RequestRecord:
     start_ns: int
     end_ns: int
     turn_index: int = 0
-    request_id: str = ""
+    id_start: str = ""
+    """What `request_id` is without its last 12 digits; "" where the record was read from a file."""
     scheduled_ns: int | None = None
     """When an open loop's schedule had it due."""
     ack_ns: int | None = None
@@ -107,7 +108,8 @@ class RequestRecord:
     streaming: bool = True
     input_tokens: int | None = None
     output_tokens: int | None = None
-    usage: Usage | None = None
+    server_usage: Usage | None = None
+    """What the server counted, where a tokenizer counts too; see `usage`."""
     counted_input: int | None = None
     """Tokens of the prompt by `--tokenizer`, whichever count `input_tokens` holds."""
     counted_output: int | None = None
@@ -121,6 +123,21 @@ class RequestRecord:
     unsent_turns: int = 0
     """Turns of its conversation that were given up because this one failed."""
     raw: RawExchange | None = None
+
+    @property
+    def request_id(self) -> str:
+        """The x-request-id that was sent, a UUID; "" where that is not known."""
+        # Put together when it is asked for: a run keeps a record a request, and an id would be 85 bytes of each.
+        return f"{self.id_start}{self.index:012x}" if self.id_start else ""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The server's own counts; None where it sent none."""
+        if self.server_usage is not None or self.counted_output is not None:
+            return self.server_usage
+        if self.input_tokens is None and self.output_tokens is None:
+            return None
+        return Usage(self.input_tokens, self.output_tokens)
 
     @property
     def succeeded(self) -> bool:

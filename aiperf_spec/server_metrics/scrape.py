@@ -87,15 +87,15 @@ class _Reader:
 
     async def _read(self, *, first: bool = False) -> bool:
         start_ns = self._clock()
-        response = await self._client.get(self._url)
+        page = await self._client.get(self._url)
         at_ns = self._clock()
         self.fetches += 1
-        if response is None:
+        if page is None:
             self.problem = "no answer"
-        elif not response.is_success:
-            self.problem = f"HTTP {response.status_code}"
+        elif not page.is_success:
+            self.problem = f"HTTP {page.status}"
         else:
-            text = response.content.decode("utf-8", "replace")
+            text = page.body.decode("utf-8", "replace")
             try:
                 if first:
                     self.recording.begin(at_ns, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiperf_spec.models.response import ParsedResponse, last_usage, notable
+from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, RequestError
 
 
@@ -12,7 +12,6 @@ def judge(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError |
     A stream succeeds if some choice finished or the end mark came; a body if it holds a choice. Either fails on a
     server's error, even after tokens, on an aborted choice, and where no token came at all.
     """
-    responses = notable(responses)
     for response in responses:
         if response.error is not None:
             kind = ErrorKind.MALFORMED if response.malformed else ErrorKind.SERVER_ERROR

@@ -19,15 +19,6 @@ _SHOWN = 200
 
 Paths = tuple[tuple[str, ...], ...]
 
-_PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
-"""What a JSON string of ASCII holds as it stands."""
-_PROBE = "other text"
-_TEXT_KEYS = tuple(
-    f'"{name}":{space}"'.encode()
-    for name in ("content", "text", "reasoning_content", "reasoning")
-    for space in ("", " ")
-)
-
 
 def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> ParsedResponse | None:
     """Return what the event says; None for one without data.
@@ -37,6 +28,8 @@ def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> Parse
     data = event.data
     if event.type == b"error":
         return ParsedResponse(arrival_ns, error=_error_text(data))
+    if data == b"[DONE]":
+        return ParsedResponse(arrival_ns, is_done=True)
     try:
         obj = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -56,85 +49,6 @@ def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> Parse
         text = f"the server sent JSON that is no object: {_start(data)}"
         return ParsedResponse(arrival_ns, error=text, malformed=True)
     return _parse_object(obj, arrival_ns, payload_paths)
-
-
-def _is_plain_text(raw: bytes) -> bool:
-    # A quote or a backslash means that the text ends elsewhere or is escaped; control characters are no JSON.
-    if b'"' in raw or b"\\" in raw:
-        return False
-    try:
-        return raw.decode().isprintable()
-    except UnicodeDecodeError:
-        return False
-
-
-class EventReader:
-    """Parse the events of one response.
-
-    Content events of a response differ in their text alone: once one was parsed whole, the next ones that have the
-    same bytes around their text are read by comparison, at a fraction of the cost. Anything else is parsed whole.
-    """
-
-    def __init__(self, payload_paths: Paths) -> None:
-        self._paths = payload_paths
-        self._before: bytes | None = None
-        self._after = b""
-        self._start = self._stop = 0
-        self._is_reasoning = False
-        self._indices: tuple[int, ...] = ()
-
-    def read(self, events: list[SSEEvent], arrival_ns: int, responses: list[ParsedResponse]) -> None:
-        """Append what `parse_event` returns for each event, marked `is_plain` where it was read by comparison."""
-        append = responses.append
-        for event in events:
-            data, before = event[0], self._before
-            if before is not None and data.startswith(before) and data.endswith(self._after) and not event[1]:
-                raw = data[self._start : self._stop]
-                if raw and (not raw.translate(None, _PLAIN) or _is_plain_text(raw)):
-                    if self._is_reasoning:
-                        append(ParsedResponse(arrival_ns, "", raw.decode(), True, self._indices, True))
-                    else:
-                        append(ParsedResponse(arrival_ns, raw.decode(), "", True, self._indices, True))
-                    continue
-            response = parse_event(event, arrival_ns, self._paths)
-            if response is None:
-                continue
-            if response.is_content:
-                self._learn(data, response)
-            append(response)
-
-    def _learn(self, data: bytes, response: ParsedResponse) -> None:
-        self._before = None
-        text = response.text or response.reasoning
-        if (
-            not text
-            or (response.text and response.reasoning)
-            or response.finish_reasons
-            or response.usage is not None
-            or response.spec_decode_stats is not None
-            or response.tool_calls
-            or response.error is not None
-        ):
-            return
-        for key in _TEXT_KEYS:
-            start = data.find(key)
-            if start < 0:
-                continue
-            start += len(key)
-            end = data.find(b'"', start)
-            before, after = data[:start], data[end:]
-            if data[start:end] == text.encode("utf-8", "replace") and self._reads_there(before, after, response):
-                self._before, self._after = before, after
-                self._start, self._stop = start, end - len(data)
-                self._is_reasoning = bool(response.reasoning)
-                self._indices = response.choice_indices
-                return
-
-    def _reads_there(self, before: bytes, after: bytes, response: ParsedResponse) -> bool:
-        # The same text may stand where nobody reads it, or be the sum of two places: other text put there tells.
-        found = parse_event(SSEEvent(before + _PROBE.encode() + after), response.arrival_ns, self._paths)
-        text, reasoning = ("", _PROBE) if response.reasoning else (_PROBE, "")
-        return found == ParsedResponse(response.arrival_ns, text, reasoning, True, response.choice_indices)
 
 
 def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths) -> ParsedResponse:

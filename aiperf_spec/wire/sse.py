@@ -42,6 +42,11 @@ class SSEDecoder:
         self._skip_lf = False
         self._at_start = True
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether the next byte begins an event: nothing is left of what came, and no mark of the body's start."""
+        return not (self._tail or self._data or self._type or self._skip_lf or self._at_start)
+
     def decode(self, chunk: bytes) -> list[SSEEvent]:
         """Return the events that this chunk completes; raise `EventTooLargeError` past the limit."""
         if self._at_start:

@@ -27,7 +27,10 @@ def timing(responses: list[ParsedResponse], *, is_stream: bool) -> Timing:
     if not is_stream:
         end = responses[-1].arrival_ns if responses else None
         return Timing(None, end, None)
-    stamps = [response.arrival_ns for response in responses if response.is_content]
+    stamps: list[int] = []
+    for response in responses:
+        if response.is_content:
+            stamps += response.arrivals_ns or (response.arrival_ns,)
     if not stamps:
         return Timing(None, None, array("I"))
     return Timing(stamps[0], stamps[-1], pack_gaps(list(map(sub, stamps[1:], stamps))))

@@ -1,0 +1,160 @@
+"""Talk to servers without a proxy: connections as many as requests, kept alive between them."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+
+from aiohappyeyeballs import AddrInfoType, start_connection
+
+from aiperf_spec.transport.connection import Connection
+from aiperf_spec.transport.errors import NotConnectedError, StaleConnectionError
+from aiperf_spec.transport.exchange import CONNECT_TIMEOUT_SECONDS, KEEP_ALIVE_SECONDS, Origin, Reader, Target
+
+_RESOLVED_SECONDS = 10.0
+"""How long a name's addresses are used before they are asked for again."""
+_EYEBALLS_SECONDS = 0.25
+"""How long one address may take before the next is tried beside it (RFC 8305)."""
+
+
+class DirectTransport:
+    """Send requests to any origin; `tls` gives the context for https, when one is needed."""
+
+    def __init__(self, tls: Callable[[], ssl.SSLContext], clock: Callable[[], int]) -> None:
+        self._tls = tls
+        self._clock = clock
+        self._pools: dict[Origin, _Pool] = {}
+
+    async def exchange(self, target: Target, request_id: str, body: bytes, reader: Reader) -> None:
+        """Send one request; see `Transport`.
+
+        A kept-alive connection that ends before any byte of the response is replaced once: the server had closed it
+        before it could see the request.
+        """
+        pool = self._pool(target.origin)
+        request = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+            target.opening,
+            request_id.encode("latin-1"),
+            len(body),
+            body,
+        )
+        connection = pool.take_idle()
+        if connection is not None:
+            try:
+                await connection.exchange(request, reader)
+            except StaleConnectionError:
+                reader.restart(self._clock())
+            else:
+                pool.give_back(connection)
+                return
+        connection = await pool.connect()
+        await connection.exchange(request, reader)
+        pool.give_back(connection)
+
+    def _pool(self, origin: Origin) -> _Pool:
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = _Pool(origin, self._tls if origin.is_secure else None, self._clock)
+        return pool
+
+    async def aclose(self) -> None:
+        """Close every connection, and see them closed."""
+        for pool in self._pools.values():
+            pool.close()
+        # The loop closes sockets in its next pass.
+        await asyncio.sleep(0)
+
+
+class _Pool:
+    """The connections to one host and port."""
+
+    def __init__(self, origin: Origin, tls: Callable[[], ssl.SSLContext] | None, clock: Callable[[], int]) -> None:
+        self._host = origin.host
+        self._port = origin.port
+        self._tls = tls
+        self._clock = clock
+        self._idle: list[Connection] = []
+        self._all: set[Connection] = set()
+        self._addresses: deque[AddrInfoType] = deque()
+        self._resolved_at = 0.0
+        self._resolving = asyncio.Lock()
+
+    def take_idle(self) -> Connection | None:
+        now = time.monotonic()
+        while self._idle:
+            # The last one used is the least likely to be closed by the server in this moment.
+            connection = self._idle.pop()
+            if not connection.is_open:
+                continue
+            if now - connection.idle_since < KEEP_ALIVE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    def give_back(self, connection: Connection) -> None:
+        if connection.is_open:
+            connection.idle_since = time.monotonic()
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        for connection in list(self._all):
+            connection.abort()
+        self._idle.clear()
+
+    async def connect(self) -> Connection:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                connection = await self._open()
+        except TimeoutError as error:
+            raise NotConnectedError(f"none within {CONNECT_TIMEOUT_SECONDS:g} s") from error
+        except OSError as error:  # ssl.SSLError and socket.gaierror are some
+            raise NotConnectedError(f"{self._host}:{self._port}: {error.strerror or error}") from error
+        except UnicodeError as error:  # the resolver's, of a label that is empty or too long
+            raise NotConnectedError(f"{self._host}: no name that a host can have") from error
+        if connection.is_open:
+            self._all.add(connection)
+        return connection
+
+    async def _open(self) -> Connection:
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> Connection:
+            return Connection(self._clock, self._all.discard)
+
+        tls = None if self._tls is None else self._tls()
+        name = self._host if tls is not None else None
+        if _is_address(self._host):
+            made = await loop.create_connection(protocol, self._host, self._port, ssl=tls, server_hostname=name)
+            return made[1]
+        plain = await start_connection(await self._resolve(), happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
+        try:
+            made = await loop.create_connection(protocol, sock=plain, ssl=tls, server_hostname=name)
+        except BaseException:
+            plain.close()
+            raise
+        return made[1]
+
+    async def _resolve(self) -> list[AddrInfoType]:
+        loop = asyncio.get_running_loop()
+        async with self._resolving:
+            if not self._addresses or loop.time() - self._resolved_at > _RESOLVED_SECONDS:
+                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+                self._addresses = deque(found)
+                self._resolved_at = loop.time()
+        # Each connection starts at the next address: replicas behind one name share the load.
+        addresses = list(self._addresses)
+        self._addresses.rotate(-1)
+        return addresses
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,426 @@
+"""Connections: what is kept alive, what a response may look like on the wire, and the way through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiperf_spec.client import Client, Exchange
+from aiperf_spec.client_errors import RequestFailedError
+from aiperf_spec.config import ProfileConfig
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.models.run import ErrorKind
+from aiperf_spec.transport import direct
+from aiperf_spec.transport.exchange import Target
+from aiperf_spec.urls import split_endpoint
+from aiperf_spec.wire.encoding import UndecodableError, decoder
+from aiperf_spec.wire.reader import ResponseReader
+from tests.raw_server import (
+    DONE,
+    STREAM_HEAD,
+    Call,
+    RawServer,
+    Respond,
+    chunked,
+    head,
+    send,
+    send_json,
+    send_stream,
+    serving,
+    token,
+)
+
+Writer = asyncio.StreamWriter
+TLS = Path(__file__).parent / "tls"
+WHOLE = (token("a"), token("b"), token("c", "stop"), DONE)
+BODY = b'{"choices":[{"index":0,"message":{"content":"x"},"finish_reason":"stop"}]}'
+FOUND = head(200, "OK", {"content-length": str(len(BODY))}) + BODY
+
+
+async def answer(call: Call, writer: Writer) -> None:
+    await send_stream(writer, *WHOLE)
+
+
+def said(reader: ResponseReader) -> str:
+    return "".join(response.text for response in reader.responses)
+
+
+async def ask(client: Client) -> tuple[Exchange, ResponseReader]:
+    exchange, reader = Exchange(), ResponseReader(())
+    await client.post(b"{}", "id", exchange, reader)
+    return exchange, reader
+
+
+async def texts(respond: Respond, *, count: int = 1, pause: float = 0.0, **values: Any) -> tuple[list[str], RawServer]:
+    """Send requests one after the other; return what was answered, and what the server saw."""
+    async with serving(respond) as server:
+        config = ProfileConfig(url=server.url, model="m", **{"request_timeout_seconds": 5, **values})
+        found = []
+        async with Client(config, split_endpoint(config.url)) as client:
+            for _ in range(count):
+                found.append(said((await ask(client))[1]))
+                await asyncio.sleep(pause)
+    return found, server
+
+
+async def failure(respond: Respond) -> tuple[ErrorKind, str]:
+    with pytest.raises(RequestFailedError) as caught:
+        await texts(respond)
+    return caught.value.error.kind, caught.value.error.message
+
+
+class TestKeepAlive:
+    async def test_a_connection_that_the_server_closes_is_not_used_again(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            headers = {"connection": "close", "content-length": str(len(BODY))}
+            await send(writer, head(200, "OK", headers) + BODY)
+
+        found, server = await texts(respond, count=3)
+        assert (found, server.connections) == (["x"] * 3, 3)
+
+    async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(direct, "KEEP_ALIVE_SECONDS", 0.0)
+        found, server = await texts(answer, count=3)
+        assert (found, server.connections) == (["abc"] * 3, 3)
+
+    @pytest.mark.parametrize("excess", [b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nxxx", b"xxx", b"\r\n"])
+    @pytest.mark.parametrize("pause", [None, 0.02])
+    async def test_what_comes_behind_a_response_is_nobodys(self, excess: bytes, pause: float | None) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            parts = (FOUND + excess,) if pause is None else (FOUND, excess)
+            await send(writer, *parts, pause=pause)
+
+        found, server = await texts(respond, count=3, pause=0.05)
+        assert found == ["x"] * 3
+        # Blank lines between responses are within what HTTP lets a server send.
+        assert server.connections == (1 if excess == b"\r\n" and pause is None else 3)
+
+    async def test_no_connection_is_left_behind_by_what_is_cancelled(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            arrived.set()
+            await send(writer, STREAM_HEAD)
+            for _ in range(1000):
+                await send(writer, chunked(token("a")), b"", pause=0.01)
+
+        arrived = asyncio.Event()
+        async with serving(respond) as server:
+            config = ProfileConfig(url=server.url, model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                task = asyncio.create_task(ask(client))
+                await arrived.wait()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                for _ in range(100):
+                    if not server.open_connections:
+                        break
+                    await asyncio.sleep(0.01)
+                assert server.open_connections == 0
+
+
+class TestResponses:
+    @pytest.mark.parametrize("status", [100, 102, 103])
+    @pytest.mark.parametrize("together", [True, False])
+    async def test_interim_responses_are_passed_over(self, status: int, together: bool) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            interim = head(status, "Wait", {"link": "x"})
+            parts = (interim + FOUND,) if together else (interim, FOUND)
+            await send(writer, *parts, pause=0.02)
+
+        found, server = await texts(respond, count=2)
+        assert (found, server.connections) == (["x"] * 2, 1)
+
+    async def test_a_switch_to_another_protocol_is_a_failure(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(101, "Switching Protocols", {"connection": "upgrade", "upgrade": "h2c"}), b"\x00")
+
+        kind, message = await failure(respond)
+        assert kind is ErrorKind.HTTP_STATUS
+        assert message.startswith("HTTP 101 Switching Protocols")
+
+    @pytest.mark.parametrize("version", ["1.0", "1.1"])
+    async def test_a_body_may_end_with_the_connection(self, version: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, f"HTTP/{version} 200 OK\r\n\r\n".encode(), BODY[:9], BODY[9:], pause=0.01)
+            writer.close()
+
+        found, server = await texts(respond, count=2)
+        assert (found, server.connections) == (["x"] * 2, 2)
+
+    @pytest.mark.parametrize("end", ["\r\n", "\n"])
+    async def test_trailers_and_chunk_extensions(self, end: str) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            body = f"{len(BODY):x};name=value{end}".encode() + BODY + f"{end}0{end}x-trailer: y{end}{end}".encode()
+            await send(writer, STREAM_HEAD, body[:40], body[40:], pause=0.01)
+
+        if end == "\n":  # chunks are framed by CR LF: what is not is refused, not guessed at
+            assert (await failure(respond))[0] is ErrorKind.PROTOCOL
+        else:
+            found, server = await texts(respond, count=2)
+            assert (found, server.connections) == (["x"] * 2, 1)
+
+    async def test_endless_headers_are_given_up(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, b"HTTP/1.1 200 OK\r\n")
+            while True:
+                await send(writer, b"x-header: " + b"y" * 60_000 + b"\r\n")
+
+        kind, message = await failure(respond)
+        assert (kind, message) == (ErrorKind.PROTOCOL, "the response is not HTTP: headers of more than 1 MiB")
+
+    async def test_a_body_shorter_than_it_says_is_broken(self) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, head(200, "OK", {"content-length": "999"}) + BODY)
+            writer.close()
+
+        kind, message = await failure(respond)
+        assert kind is ErrorKind.DISCONNECTED
+        assert "within the response" in message
+
+    async def test_every_cut_of_a_response_gives_the_same(self) -> None:
+        whole = STREAM_HEAD + b"".join(map(chunked, (*WHOLE, b"")))
+
+        async def respond(call: Call, writer: Writer) -> None:
+            at = call.number * 7 % len(whole)
+            await send(writer, whole[:at], whole[at:], pause=0.001)
+
+        found, server = await texts(respond, count=len(whole) // 7)
+        assert set(found) == {"abc"}
+        assert server.connections == 1
+
+
+class TestConnecting:
+    async def test_a_name_is_resolved_once_for_many_connections(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        asked: list[Any] = []
+        resolve = loop.getaddrinfo
+
+        async def counting(*arguments: Any, **options: Any) -> Any:
+            asked.append(arguments)
+            return await resolve("127.0.0.1", *arguments[1:], **options)
+
+        monkeypatch.setattr(loop, "getaddrinfo", counting)
+        monkeypatch.setattr(direct, "KEEP_ALIVE_SECONDS", 0.0)
+        async with serving(answer) as server:
+            config = ProfileConfig(url=f"http://some.host:{server.port}", model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                both = await asyncio.gather(*(ask(client) for _ in range(5)))
+            assert [said(reader) for _, reader in both] == ["abc"] * 5
+            assert server.connections == 5
+            assert server.calls[0].headers["host"] == f"some.host:{server.port}"
+        assert asked == [("some.host", server.port)]
+
+    async def test_an_address_that_refuses_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+
+        async def two(host: str, port: int, **options: Any) -> Any:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (where, port)) for where in ("127.0.0.9", "127.0.0.1")]
+
+        monkeypatch.setattr(loop, "getaddrinfo", two)
+        async with serving(answer) as server:
+            config = ProfileConfig(url=f"http://some.host:{server.port}", model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                for _ in range(3):
+                    assert said((await ask(client))[1]) == "abc"
+
+    async def test_a_connection_that_takes_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def never(*_: Any, **__: Any) -> Any:
+            await asyncio.sleep(30)
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+        monkeypatch.setattr(direct, "CONNECT_TIMEOUT_SECONDS", 0.05)
+        config = ProfileConfig(url="http://some.host", model="m")
+        async with Client(config, split_endpoint(config.url)) as client:
+            with pytest.raises(RequestFailedError) as caught:
+                await ask(client)
+        error = caught.value.error
+        assert (error.kind, error.message) == (ErrorKind.CONNECT, "no connection: none within 0.05 s")
+
+    @pytest.mark.parametrize("host", ["a..b", "b\u00fc..b", "x" * 64 + ".example", "b\u00fc" + "x" * 64])
+    async def test_a_name_that_no_host_can_have(self, host: str) -> None:
+        config = ProfileConfig(url=f"http://{host}", model="m")
+        async with Client(config, split_endpoint(config.url)) as client:
+            with pytest.raises(RequestFailedError) as caught:
+                await ask(client)
+            assert await client.get(f"http://{host}/metrics") is None
+        assert caught.value.error.kind is ErrorKind.CONNECT
+        assert host in caught.value.error.message
+
+    async def test_https(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+        connections = 0
+
+        async def connected(reader: asyncio.StreamReader, writer: Writer) -> None:
+            nonlocal connections
+            connections += 1
+            while await reader.readline():
+                while await reader.readline() != b"\r\n":
+                    pass
+                await reader.readexactly(2)
+                await send_stream(writer, *WHOLE, pause=0.01)
+            writer.close()
+
+        listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+        port = listener.sockets[0].getsockname()[1]
+        config = ProfileConfig(url=f"https://localhost:{port}", model="m", ca_file=TLS / "cert.pem")
+        async with Client(config, split_endpoint(config.url)) as client:
+            for _ in range(3):
+                exchange, reader = await ask(client)
+                assert said(reader) == "abc"
+                assert exchange.ack_ns is not None
+        assert connections == 1
+        listener.close()
+        await listener.wait_closed()
+
+    async def test_certificates_that_nobody_vouches_for(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+        config = ProfileConfig(url=f"https://localhost:{listener.sockets[0].getsockname()[1]}", model="m")
+        async with Client(config, split_endpoint(config.url)) as client:
+            with pytest.raises(RequestFailedError) as caught:
+                await ask(client)
+        assert caught.value.error.kind is ErrorKind.CONNECT
+        assert caught.value.error.message.startswith("TLS failed: localhost:")
+        listener.close()
+        await listener.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("url", "line", "host"),
+    [
+        ("http://h/v1/x", b"POST /v1/x HTTP/1.1", b"host: h"),
+        ("http://h:81/v1/x?a=b c", b"POST /v1/x?a=b%20c HTTP/1.1", b"host: h:81"),
+        ("http://h:80/", b"POST / HTTP/1.1", b"host: h"),
+        ("http://[::1]:8000/x", b"POST /x HTTP/1.1", b"host: [::1]:8000"),
+        ("http://b\u00fccher.example/\u00e9", b"POST /%C3%A9 HTTP/1.1", b"host: xn--bcher-kva.example"),
+    ],
+)
+def test_the_opening_of_a_request(url: str, line: bytes, host: bytes) -> None:
+    lines = Target("POST", url, {"accept": "x/y", "content-length": "7"}).opening.split(b"\r\n")
+    assert lines == [line, host, b"accept: x/y", b""]
+    own = Target("POST", url, {"host": "other"}).opening.split(b"\r\n")
+    assert own == [line, b"host: other", b""]
+
+
+class TestProxies:
+    """The proxy of these tests is a server that answers in the other one's place, as a forwarding proxy does."""
+
+    @pytest.fixture
+    def through(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+        def use(proxy: str) -> None:
+            for scheme in ("http", "https"):
+                monkeypatch.setenv(f"{scheme}_proxy", proxy)
+            monkeypatch.delenv("no_proxy", raising=False)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+
+        return use
+
+    async def failure(self, url: str) -> tuple[ErrorKind, str]:
+        config = ProfileConfig(url=url, model="m", request_timeout_seconds=5)
+        async with Client(config, split_endpoint(config.url)) as client:
+            with pytest.raises(RequestFailedError) as caught:
+                await ask(client)
+        return caught.value.error.kind, caught.value.error.message
+
+    async def test_a_stream(self, through: Callable[[str], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_stream(writer, *WHOLE, pause=0.05)
+
+        async with serving(respond) as proxy:
+            through(proxy.url)
+            config = ProfileConfig(url="http://server.invalid:8000", model="m", headers=(("x-team", "a"),))
+            async with Client(config, split_endpoint(config.url)) as client:
+                for _ in range(2):
+                    exchange, reader = await ask(client)
+                    assert said(reader) == "abc"
+                    assert (exchange.status, exchange.retried) == (200, False)
+                    first, last = reader.responses[0].arrival_ns, reader.responses[-1].arrival_ns
+                    assert last - first > 75_000_000
+                assert await client.get_json("http://server.invalid:8000/v1/models") is None
+            assert [call.path for call in proxy.calls[:2]] == ["http://server.invalid:8000/v1/chat/completions"] * 2
+            assert proxy.calls[0].headers["host"] == "server.invalid:8000"
+            assert proxy.calls[0].headers["x-team"] == "a"
+            assert proxy.connections == 1
+
+    async def test_what_the_server_behind_it_says_no_to(self, through: Callable[[str], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send_json(writer, 502, {"error": "no server"}, reason="Bad Gateway")
+
+        async with serving(respond) as proxy:
+            through(proxy.url)
+            found = await self.failure("http://server.invalid")
+        assert found == (ErrorKind.HTTP_STATUS, "HTTP 502 Bad Gateway: no server")
+
+    @pytest.mark.parametrize("sent", [(), (STREAM_HEAD, chunked(token("a")))], ids=["before", "within"])
+    async def test_a_connection_that_breaks(self, sent: tuple[bytes, ...], through: Callable[[str], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            await send(writer, *sent)
+            writer.close()
+
+        async with serving(respond) as proxy:
+            through(proxy.url)
+            assert (await self.failure("http://server.invalid"))[0] is ErrorKind.DISCONNECTED
+
+    async def test_a_proxy_that_is_not_there(self, through: Callable[[str], None]) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            through(f"http://127.0.0.1:{free.getsockname()[1]}")
+        kind, message = await self.failure("http://server.invalid")
+        assert kind is ErrorKind.CONNECT
+        assert message.startswith("no connection: ")
+
+    async def test_a_proxy_that_refuses_a_tunnel(self, through: Callable[[str], None]) -> None:
+        async def connected(reader: asyncio.StreamReader, writer: Writer) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await send(writer, head(403, "Forbidden", {"content-length": "0"}))
+            writer.close()
+
+        listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+        through(f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        kind, message = await self.failure("https://server.invalid")
+        assert kind is ErrorKind.CONNECT
+        assert message == "no connection through the proxy: 403 Forbidden"
+        listener.close()
+        await listener.wait_closed()
+
+    @pytest.mark.parametrize("proxy", ["ftp://127.0.0.1:9", "http://127.0.0.1:port"])
+    def test_a_proxy_that_cannot_be_used_is_named(self, proxy: str, through: Callable[[str], None]) -> None:
+        through(proxy)
+        config = ProfileConfig(url="http://server.invalid", model="m")
+        with pytest.raises(ConfigError, match="the proxy that the environment names cannot be used"):
+            Client(config, split_endpoint(config.url))
+
+
+class TestEncodings:
+    @pytest.mark.parametrize("encoding", ["", "identity", " Identity "])
+    def test_nothing_to_decode(self, encoding: str) -> None:
+        assert decoder(encoding) is None
+
+    @pytest.mark.parametrize("size", [1, 3, 1000])
+    @pytest.mark.parametrize(("encoding", "bits"), [("gzip", 31), ("X-GZIP", 31), ("deflate", 15), ("deflate", -15)])
+    def test_pieces_of_any_size(self, encoding: str, bits: int, size: int) -> None:
+        compressor = zlib.compressobj(wbits=bits)
+        data = compressor.compress(b"some text, " * 50) + compressor.flush()
+        decode = decoder(encoding)
+        assert decode is not None
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        assert b"".join(map(decode, pieces)) == b"some text, " * 50
+
+    def test_what_cannot_be_decoded(self) -> None:
+        with pytest.raises(UndecodableError, match="br"):
+            decoder("br")
+        for encoding in ("gzip", "deflate"):
+            decode = decoder(encoding)
+            assert decode is not None
+            with pytest.raises(UndecodableError):
+                decode(b"plain text that is neither")
