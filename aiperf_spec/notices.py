@@ -78,7 +78,7 @@ def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> list[Notice
 
 
 def _discrepancies(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
-    both = [r for r in good if r.usage is not None and r.counted_output is not None]
+    both = [r for r in good if r.counted_output is not None and r.usage is not None]
     sides = [("output", [(r.counted_output, r.usage.completion_tokens) for r in both if r.usage])]
     # A chat template's own tokens are in usage and in no text: only a completions prompt can be compared.
     if config.endpoint_type is EndpointType.COMPLETIONS:

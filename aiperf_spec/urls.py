@@ -17,7 +17,7 @@ _PROBES = ("/models", "/health", "/metrics")
 
 @dataclass(slots=True, frozen=True)
 class Server:
-    """Where a server's API is. `base` ends in its version, `root` lies above it; neither ends in a slash.
+    """Where a server's API is. `base` ends in its version, if it has one; `root` lies above it. No slash ends either.
 
     `implied_endpoint` is "chat" or "completions" where the URL named the whole path. `credentials` are the user name
     and password of the URL, kept apart so that nothing prints them. `query` is sent with every request to `base`.
@@ -64,14 +64,17 @@ def split_endpoint(url: str) -> Server:
     netloc = f"[{host}]" if ":" in host else host
     if port is not None:
         netloc += f":{port}"
-    version = segments.pop() if segments and _VERSION.fullmatch(segments[-1]) else "v1"
+    # Whoever names the whole path means that one: some gateways have no version.
+    version = "" if implied else "/v1"
+    if segments and _VERSION.fullmatch(segments[-1]):
+        version = f"/{segments.pop()}"
     root = f"{split.scheme.lower()}://{netloc}" + "".join(f"/{segment}" for segment in segments)
     credentials = None
     if split.username is not None:
         credentials = (unquote(split.username), unquote(split.password or ""))
     return Server(
         root=root,
-        base=f"{root}/{version}",
+        base=f"{root}{version}",
         host=host,
         query=f"?{split.query}" if split.query else "",
         implied_endpoint=implied,

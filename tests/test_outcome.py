@@ -47,6 +47,18 @@ def test_a_body_may_have_no_finish_reason() -> None:
     assert judge([ParsedResponse(9, text="a", is_content=True, choice_indices=(0,))], is_stream=False) is None
 
 
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_choice_that_ended_in_an_error_fails(is_stream: bool) -> None:
+    failed = ParsedResponse(3, text="a", is_content=True, choice_indices=(0,), finish_reasons=("error",))
+    responses = [TOKEN, failed, USAGE, DONE] if is_stream else [failed]
+    found = judge(responses, is_stream=is_stream)
+    assert found is not None
+    assert (found.kind, found.message) == (
+        ErrorKind.SERVER_ERROR,
+        "the server failed within the response (finish_reason: error)",
+    )
+
+
 @pytest.mark.parametrize(
     "responses",
     [

@@ -446,6 +446,26 @@ def test_without_categories_the_run_prints_its_tables_again(simulate: Simulate, 
     ]
 
 
+def with_notices(folder: Path, *notices: dict[str, object]) -> None:
+    path = folder / "profile_export_aiperf.json"
+    summary = json.loads(path.read_text())
+    summary["spec_profile"]["notices"] = list(notices)
+    path.write_text(json.dumps(summary))
+
+
+def test_what_spoils_a_runs_times_is_said_again(simulate: Simulate, tmp_path: Path) -> None:
+    profile(simulate, tmp_path / "run")
+    saturated = {"kind": "saturated", "p50": 1.0, "p99": 25.0, "max": 30.0, "workers": 1}
+    with_notices(tmp_path / "run", saturated, {"kind": "unpinned_sampling"}, {"kind": "unknown"}, {"kind": "retried"})
+    own = " ".join(report(tmp_path / "run").stderr.split())
+    assert "The latencies are not to be trusted" in own
+    assert "sampling is not pinned" in own
+    times = " ".join(report(tmp_path / "run", "--metric", "throughput").stderr.split())
+    assert "The latencies are not to be trusted" in times
+    assert "sampling is not pinned" not in times
+    assert "trusted" not in report(tmp_path / "run", "--metric", "accept_rate").stderr
+
+
 def block(text: str, title: str) -> list[str]:
     lines = [line.rstrip() for line in text.splitlines()]
     start = next(i for i, line in enumerate(lines) if line.startswith(title) and not line.startswith("Acceptance per"))

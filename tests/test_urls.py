@@ -63,6 +63,18 @@ def test_the_base_of_other_urls(url: str, base: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://gateway/chat/completions", "http://gateway/chat/completions"),
+        ("gateway/openai/chat/completions/", "http://gateway/openai/chat/completions"),
+        ("gateway/v1/openai/chat/completions?x=1", "http://gateway/v1/openai/chat/completions?x=1"),
+    ],
+)
+def test_a_whole_path_without_a_version_is_meant_as_it_stands(url: str, endpoint: str) -> None:
+    assert split_endpoint(url).endpoint("chat") == endpoint
+
+
+@pytest.mark.parametrize(
     ("path", "implied"),
     [
         ("", None),

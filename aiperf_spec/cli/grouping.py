@@ -1,11 +1,13 @@
-"""Which runs are shown as one, and which from their summary alone."""
+"""Which runs are shown as one, which from their summary alone, and what they had to say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from aiperf_spec.export import names
-from aiperf_spec.export.folders import RunFolder, existing
+from aiperf_spec.export.folders import RunFolder, dig, existing
+from aiperf_spec.models.run import Notice, NoticeKind
+from aiperf_spec.render.notices import word
 
 READABLE_BYTES = 256 << 20
 """Bytes of records up to which a run is shown from them; beyond, from its summary, in constant memory."""
@@ -25,3 +27,18 @@ def from_summary(group: Sequence[RunFolder]) -> bool:
         return False
     path = existing(group[0].path, names.RECORDS_JSONL)
     return path is None or path.stat().st_size > READABLE_BYTES
+
+
+def notices_of(group: Sequence[RunFolder]) -> list[Notice]:
+    """Return the notices that the runs gave, from their summaries; one that no wording fits is left out."""
+    notices = []
+    for run in group:
+        found = dig(run.summary, "spec_profile", "notices")
+        for each in found if isinstance(found, list) else []:
+            try:
+                notice = Notice(NoticeKind(each["kind"]), {key: value for key, value in each.items() if key != "kind"})
+                word(notice)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                continue
+            notices.append(notice)
+    return notices

@@ -13,20 +13,19 @@ from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_matrix
 from aiperf_spec.analysis.mismatches import Run
 from aiperf_spec.analysis.report import analyse
-from aiperf_spec.cli.grouping import by_model, from_summary
+from aiperf_spec.cli.grouping import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.errors import ConfigError, ExportError
 from aiperf_spec.export import names
 from aiperf_spec.export.analysis import load_baseline
 from aiperf_spec.export.figures import run_figures
-from aiperf_spec.export.folders import RunFolder, dig, existing, find_runs
+from aiperf_spec.export.folders import RunFolder, existing, find_runs
 from aiperf_spec.export.loaded import load_run
 from aiperf_spec.export.pools import read_pools
 from aiperf_spec.export.resummary import load_summary
 from aiperf_spec.export.texts import load_texts
 from aiperf_spec.metrics.summary import summarise
-from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord
-from aiperf_spec.render.notices import word
+from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.page.plots import require_matplotlib
 
 if TYPE_CHECKING:
@@ -83,30 +82,16 @@ def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[Req
     first = group[0]
     if from_summary(group):
         loaded = load_run([RunFolder(first.path, first.summary, summary_only=True)])
-        loaded.result.notices = _notices(first)
+        loaded.result.notices = notices_of(group)
         return PageRun(first.name, loaded.result, load_summary(first), None, _configuration(first))
     result = load_run(group).result
-    result.notices = [notice for folder in group for notice in _notices(folder)]
+    result.notices = notices_of(group)
     analysis = analyse(result.records, asked.options, baseline=baseline)
     texts = {}
     if result.artifact_dir is not None:
         texts = load_texts(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})
     name = ", ".join(run.name for run in group)
     return PageRun(name, result, summarise(result.records), analysis, _configuration(first), texts)
-
-
-def _notices(run: RunFolder) -> list[Notice]:
-    """Return the notices that the run gave, from its summary; one that no wording fits is left out."""
-    found = dig(run.summary, "spec_profile", "notices")
-    notices = []
-    for each in found if isinstance(found, list) else []:
-        try:
-            notice = Notice(NoticeKind(each["kind"]), {key: value for key, value in each.items() if key != "kind"})
-            word(notice)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            continue
-        notices.append(notice)
-    return notices
 
 
 def _configuration(run: RunFolder) -> str:

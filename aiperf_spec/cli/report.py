@@ -15,7 +15,7 @@ from rich.text import Text
 from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
 from aiperf_spec.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.cli.examine import Examination, examine
-from aiperf_spec.cli.grouping import by_model, from_summary
+from aiperf_spec.cli.grouping import by_model, from_summary, notices_of
 from aiperf_spec.cli.page import expect_page, report_html, write_page
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
@@ -27,11 +27,14 @@ from aiperf_spec.export.pools import RecordPools, read_pools
 from aiperf_spec.export.resummary import load_summary
 from aiperf_spec.export.summary import figures_json
 from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.render.matrix import matrix_report, notes
+from aiperf_spec.render.notices import word
 from aiperf_spec.render.tables import run_report
 from aiperf_spec.render.text import plain, plural
 
 _WIDE = 100_000
+_ABOUT_TIME = frozenset({NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY})
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,6 +84,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         if not own and not matrix.has_values:
             raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
         data = _rendered(matrix, runs, options, own=own)
+        _repeat_notices(runs, own=own, of_time=metric is MatrixMetric.THROUGHPUT)
         if data is not None:
             _write(data, options.output)
         if options.page is not None:
@@ -91,6 +95,14 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         met = examine([run.path for run in runs], options.examination, gates, quiet=quiet, also=shown)
     if not met:
         raise typer.Exit(ExitCode.GATE)
+
+
+def _repeat_notices(runs: Sequence[RunFolder], *, own: bool, of_time: bool) -> None:
+    # Beside acceptance alone, most have nothing to say; times must not be shown without what spoils them.
+    for run in runs:
+        for notice in notices_of([run]):
+            if own or (of_time and notice.kind in _ABOUT_TIME):
+                note(word(notice) if len(runs) == 1 else f"{plain(run.name, 400)}: {word(notice)}")
 
 
 class NothingToReportError(SpecProfileError):

@@ -6,6 +6,7 @@ The parser is llhttp's, through httptools: it splits a read into the pieces of a
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import cast
 
@@ -29,13 +30,13 @@ class _ExcessError(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """Carry one request at a time. `is_open` says whether it may carry another."""
+    """Carry one request at a time. `is_open` says whether it may carry another; while it is, it is in `among`."""
 
-    def __init__(self, clock: Callable[[], int], on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, clock: Callable[[], int], among: set[Connection]) -> None:
         self.is_open = False
         self.idle_since = 0.0
         self._clock = clock
-        self._on_lost = on_lost
+        self._among = among
         self._transport: asyncio.Transport | None = None
         self._reader: Reader | None = None
         self._done: asyncio.Future[None] | None = None
@@ -91,6 +92,9 @@ class Connection(asyncio.Protocol):
         """Take the transport."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self.is_open = True
+        self._among.add(self)
+        # What lies between may forget a connection on which nothing is said for minutes.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     def data_received(self, data: bytes) -> None:
         """Hand on what a read brought, under one stamp: the time at which it was read."""
@@ -139,7 +143,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End what was under way: well, where the response had no other end than the connection's."""
         self.is_open = False
-        self._on_lost(self)
+        self._among.discard(self)
+        # It refers back to here, and a run leaves circles of old objects to its end.
+        del self._parser
         reader = self._reader
         if reader is None:
             return

@@ -109,22 +109,19 @@ class _Pool:
     async def connect(self) -> Connection:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                connection = await self._open()
+                return await self._open()
         except TimeoutError as error:
             raise NotConnectedError(f"none within {CONNECT_TIMEOUT_SECONDS:g} s") from error
         except OSError as error:  # ssl.SSLError and socket.gaierror are some
             raise NotConnectedError(f"{self._host}:{self._port}: {error.strerror or error}") from error
         except UnicodeError as error:  # the resolver's, of a label that is empty or too long
             raise NotConnectedError(f"{self._host}: no name that a host can have") from error
-        if connection.is_open:
-            self._all.add(connection)
-        return connection
 
     async def _open(self) -> Connection:
         loop = asyncio.get_running_loop()
 
         def protocol() -> Connection:
-            return Connection(self._clock, self._all.discard)
+            return Connection(self._clock, self._all)
 
         tls = None if self._tls is None else self._tls()
         name = self._host if tls is not None else None

@@ -102,12 +102,19 @@ def prompt_text(body: dict[str, Any]) -> str:
 def asks_for_several_sequences(body: dict[str, Any]) -> bool:
     """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
     for key in ("n", "best_of"):
-        value = body.get(key)
-        if isinstance(value, int | float) and value > 1:
+        if _number(body.get(key)) > 1:
             return True
     prompt = body.get("prompt")
     # A list of integers is one prompt of token ids; a list of strings or of lists is a batch.
     return isinstance(prompt, list) and len(prompt) > 1 and not all(isinstance(item, int) for item in prompt)
+
+
+def _number(value: Any) -> float:
+    # Servers whose models coerce take "2" for 2.
+    try:
+        return float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def asks_for_usage(body: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ def judge(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError |
     """Return why the request failed, or None.
 
     A stream succeeds if some choice finished or the end mark came; a body if it holds a choice. Either fails on a
-    server's error, even after tokens, on an aborted choice, and where no token came at all.
+    server's error, even after tokens, on a choice that finished by abortion or error, and where no token came at all.
     """
     for response in responses:
         if response.error is not None:
@@ -18,6 +18,8 @@ def judge(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError |
             return RequestError(kind, response.error)
     if any("abort" in response.finish_reasons for response in responses):
         return RequestError(ErrorKind.ABORTED, "the server aborted the request (finish_reason: abort)")
+    if any("error" in response.finish_reasons for response in responses):
+        return RequestError(ErrorKind.SERVER_ERROR, "the server failed within the response (finish_reason: error)")
     if is_stream:
         if not any(response.finish_reasons or response.is_done for response in responses):
             return RequestError(ErrorKind.INCOMPLETE, "the stream ended without a finish_reason or [DONE]")
