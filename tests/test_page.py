@@ -22,7 +22,7 @@ from aiperf_spec.config import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import Texts
-from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult
+from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult, ServerTiming
 from aiperf_spec.render.page import document
 from aiperf_spec.render.page.comparison import ComparedRun, comparison_page
 from aiperf_spec.render.page.convert import html, safe
@@ -123,6 +123,18 @@ def test_the_page_of_a_run_shows_everything_and_runs_nothing() -> None:
         assert heading in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert page == runs_page([page_run(hostile_run())])
+
+
+def test_what_the_engine_measured_stands_beside_what_was_measured_here() -> None:
+    records = hostile_run()
+    assert "Server-side timing" not in runs_page([page_run(records)]).decode()
+    for each in records[:7]:
+        each.server_timing = ServerTiming(time_to_first_token_ms=7.5)
+    page = runs_page([page_run(records)])
+    check(page)
+    table = page.decode().partition("Server-side timing, medians")[2].partition("</table>")[0]
+    assert re.findall(r">([^<>]+)</td>", table) == ["7", "7.50", "10.00"]
+    assert "TTFT (ms)" in table
 
 
 def test_a_page_of_many_runs_stays_small() -> None:

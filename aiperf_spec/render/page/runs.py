@@ -22,6 +22,7 @@ from aiperf_spec.render.page.heat import heat_map
 from aiperf_spec.render.page.latencies import medians
 from aiperf_spec.render.reasons import figure, interval
 from aiperf_spec.render.server_counts import reconciliation_table
+from aiperf_spec.render.server_timing import server_timing_table
 from aiperf_spec.render.text import count, middle, number, plain, plural
 
 _RUNS = 6
@@ -107,7 +108,10 @@ def _sections(run: PageRun, prefix: str, heat: list[tuple[str, str]], points: in
     if analysis is not None and analysis.run.requests:
         sections.append(("Positions, drift and draft length", _positions(analysis, prefix)))
     if summary.succeeded:
-        sections.append(("Latency", html(tables.latency_table(summary)) + _latencies(good, prefix, points)))
+        latency = html(tables.latency_table(summary))
+        if (timing := server_timing_table(result)) is not None:
+            latency += html(timing)
+        sections.append(("Latency", latency + _latencies(good, prefix, points)))
     counted = html(tables.coverage_table(summary))
     if result.reconciliation is not None:
         counted += html(reconciliation_table(result.reconciliation))
