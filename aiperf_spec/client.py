@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
+from aiperf_spec.access import make_transport, request_headers
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.connection import make_transport, request_headers
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.proxies import proxy_for
 from aiperf_spec.transport.errors import TransportError

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from aiperf_spec.access import request_headers
 from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.client import Client
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.connection import request_headers
 from aiperf_spec.crew import Crew
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
 from aiperf_spec.heartbeat import Heartbeat

@@ -16,11 +16,11 @@ import orjson
 import pytest
 
 from aiperf_spec import client as client_module
+from aiperf_spec.access import request_headers
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.client import Client, Exchange
 from aiperf_spec.client_errors import RequestFailedError, name_failure
 from aiperf_spec.config import ProfileConfig
-from aiperf_spec.connection import request_headers
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
 from aiperf_spec.redaction import Redactor

@@ -218,6 +218,29 @@ class TestConnecting:
             assert server.calls[0].headers["host"] == f"some.host:{server.port}"
         assert asked == [("some.host", server.port)]
 
+    @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+    @pytest.mark.parametrize("host", ["::1", "localhost"])
+    async def test_a_server_on_one_family_alone(self, host: str) -> None:
+        async def connected(reader: asyncio.StreamReader, writer: Writer) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await send_stream(writer, *WHOLE)
+            writer.close()
+
+        found = {info[0] for info in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
+        if host == "localhost" and socket.AF_INET6 not in found:
+            pytest.skip("localhost has no IPv6 address here")
+        try:
+            listener = await asyncio.start_server(connected, "::1", 0, family=socket.AF_INET6)
+        except OSError:
+            pytest.skip("no IPv6 loopback here")
+        port = listener.sockets[0].getsockname()[1]
+        config = ProfileConfig(url=f"http://{f'[{host}]' if ':' in host else host}:{port}", model="m")
+        async with Client(config, split_endpoint(config.url)) as client:
+            for _ in range(3):
+                assert said((await ask(client))[1]) == "abc"
+        listener.close()
+        await listener.wait_closed()
+
     async def test_an_address_that_refuses_is_passed_over(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()
 
