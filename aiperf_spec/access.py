@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 from collections.abc import Callable
 from functools import cache
@@ -20,13 +21,23 @@ if TYPE_CHECKING:
 
 
 def make_transport(
-    config: ProfileConfig, proxy: str | None, clock: Callable[[], int], given: httpx.AsyncBaseTransport | None
+    config: ProfileConfig,
+    server: Server,
+    proxy: str | None,
+    clock: Callable[[], int],
+    given: httpx.AsyncBaseTransport | None,
 ) -> Transport:
     """Return a transport with as many connections as there are requests: the given one, a proxy's, or our own.
 
     Raises `ConfigError` for certificates or a proxy that cannot be used.
     """
     tls = tls_context(config)
+    if server.root.startswith("https:") and given is None:
+        # At once: reading certificates takes longer than many a response, and a file that is no good is to be known.
+        try:
+            tls()
+        except OSError as error:
+            raise ConfigError(str(error)) from None
     if given is None and proxy is None:
         return DirectTransport(tls, clock)
     # A tenth of what the program takes to start, which a run without a proxy need not wait for.
@@ -36,13 +47,14 @@ def make_transport(
 
     read, connect = config.request_timeout_seconds, CONNECT_TIMEOUT_SECONDS
     timeout = httpx.Timeout(connect=connect, read=read, write=read, pool=connect)
+    keeps_alive = given is None
     if given is None:
         limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS)
         try:
             given = httpx.AsyncHTTPTransport(verify=tls(), trust_env=False, limits=limits, proxy=proxy)
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise ConfigError(f"the proxy that the environment names cannot be used: {error}") from None
-    return HttpxTransport(given, timeout, clock)
+    return HttpxTransport(given, timeout, clock, keeps_alive=keeps_alive)
 
 
 def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
@@ -81,7 +93,12 @@ def tls_context(config: ProfileConfig) -> Callable[[], ssl.SSLContext]:
 def _bundled() -> ssl.SSLContext:
     import httpx
 
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # ssl.SSLError is one
+        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or ""
+        reason = error.strerror or error
+        raise OSError(f"no certificates can be read from {named!r} (SSL_CERT_FILE, SSL_CERT_DIR): {reason}") from None
 
 
 def _load(context: ssl.SSLContext, config: ProfileConfig) -> None:

@@ -67,7 +67,7 @@ class Client:
         self.proxy = proxy_for(server)
         self.headers = request_headers(config, server)
         self._target = Target("POST", server.endpoint(config.endpoint_type), self.headers)
-        self._transport = make_transport(config, self.proxy, clock, transport)
+        self._transport = make_transport(config, server, self.proxy, clock, transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -85,22 +85,28 @@ class Client:
         """
         reading = _Reading(exchange, reader, self._limit)
         exchange.start_ns = self._clock()
-        error: Exception | None = None
+        failed: RequestError | None = None
+        lost = ""
         try:
             async with asyncio.timeout(self._limit) as reading.deadline:
                 await self._transport.exchange(self._target, request_id, body, reading)
         except _FAILURES as failure:
-            error = failure
+            # Named here, and let go of: an exception holds the frames that it passed, and they the request.
+            lost = type(failure).__name__
+            if isinstance(failure, TimeoutError):
+                text = f"no complete response within {self._limit:g} s (--request-timeout-seconds)"
+                failed = RequestError(ErrorKind.TIMEOUT, text, exchange.status)
+            else:
+                failed = name_failure(failure, exchange.status)
         finally:
             exchange.end_ns = exchange.end_ns or self._clock()
+            reading.deadline = None
         if reading.refusal is not None:
-            raise RequestFailedError(_status_failure(reading.refusal, bytes(reading.error_body), error))
-        if error is None or reader.has_ended:  # after [DONE], only the connection lingered or broke
-            return
-        if isinstance(error, TimeoutError):
-            text = f"no complete response within {self._limit:g} s (--request-timeout-seconds)"
-            raise RequestFailedError(RequestError(ErrorKind.TIMEOUT, text, exchange.status)) from None
-        raise RequestFailedError(name_failure(error, exchange.status)) from error
+            failed = _status_failure(reading.refusal, bytes(reading.error_body), lost)
+        elif reader.has_ended:
+            return  # after [DONE], only the connection lingered or broke
+        if failed is not None:
+            raise RequestFailedError(failed)
 
     async def get(self, url: str) -> Page | None:
         """Return what a GET answers, read whole and decoded; None where nothing came, or too much, in a few seconds."""
@@ -201,14 +207,11 @@ class Page:
         self.is_whole = True
 
 
-def _status_failure(head: Head, body: bytes, error: Exception | None) -> RequestError:
+def _status_failure(head: Head, body: bytes, lost: str) -> RequestError:
     text = f"HTTP {head.status} {head.reason}".strip()
     if location := head.headers.get("location"):
         text += f" to {location} (redirects are not followed)"
-    said = _said(body)
-    if not said and error is not None:
-        said = f"body lost ({type(error).__name__})"
-    if said:
+    if said := _said(body) or (f"body lost ({lost})" if lost else ""):
         text += f": {said}"
     return RequestError(ErrorKind.HTTP_STATUS, text, head.status)
 

@@ -97,7 +97,9 @@ def _parsed(url: str, given: str) -> tuple[SplitResult, int | None]:
     try:
         port = split.port
     except ValueError:
-        raise ConfigError(f"--url {shown!r}: the port must be a number from 0 to 65535", remedy) from None
+        raise ConfigError(f"--url {shown!r}: the port must be a number from 1 to 65535", remedy) from None
+    if port == 0:
+        raise ConfigError(f"--url {shown!r}: the port must be a number from 1 to 65535", remedy)
     if split.scheme.lower() not in ("http", "https"):
         raise ConfigError(f"--url {shown!r}: the scheme must be http or https, not {split.scheme!r}", remedy)
     if not split.hostname:

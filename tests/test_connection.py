@@ -23,6 +23,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.aborted = False
+        self.unsent = 0
         self._connection = connection
         connection.connection_made(self)
 
@@ -35,6 +36,9 @@ class Wire(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def abort(self) -> None:
         if not self.aborted:
@@ -199,6 +203,52 @@ async def test_several_requests_one_after_the_other() -> None:
         assert taken.body == b"%d" % number
         assert set(taken.heads[0].headers) == {"content-length", f"x-{number}"}
     assert connection.is_open
+
+
+async def test_a_request_that_was_not_wholly_sent_is_its_connections_last() -> None:
+    connection = Connection(lambda: 0, set())
+    wire = Wire(connection)
+    wire.unsent = 1
+    task = asyncio.create_task(connection.exchange(b"x", taken := Taken()))
+    await asyncio.sleep(0)
+    connection.data_received(b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\n\r\n")
+    await task
+    assert taken.ended
+    assert (connection.is_open, wire.aborted) == (False, True)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_what_comes_before_the_request_is_its_answer(closes: bool) -> None:
+    now = 7
+    connection = Connection(lambda: now, set())
+    wire = Wire(connection)
+    connection.data_received(b"HTTP/1.1 503 Overloaded\r\n")
+    connection.data_received(b"\r\nbusy")
+    now = 9
+    if closes:
+        connection.connection_lost(None)
+    task = asyncio.create_task(connection.exchange(b"x", taken := Taken()))
+    await asyncio.sleep(0)
+    if not closes:
+        connection.connection_lost(None)
+    await task
+    assert (taken.heads[0].status, taken.body, taken.times) == (503, b"busy", [7, 7, 9])
+    assert wire.written == (b"" if closes else b"x")
+
+
+async def test_a_connection_that_is_lost_before_the_request_is_stale() -> None:
+    connection = Connection(lambda: 0, set())
+    Wire(connection)
+    connection.connection_lost(ConnectionResetError("reset"))
+    with pytest.raises(StaleConnectionError, match="reset"):
+        await connection.exchange(b"x", Taken())
+
+
+async def test_trailers_have_a_limit() -> None:
+    line = b"X-Trailer: " + b"y" * 50_000 + b"\r\n"
+    pieces = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", *[line] * 30]
+    taken, error, _, _ = await exchange(pieces)
+    assert (type(error), taken.body) == (NotHTTPError, b"a")
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), NotHTTPError("own")])

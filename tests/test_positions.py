@@ -54,6 +54,11 @@ def test_short_drafts_are_at_risk_as_far_as_they_proposed() -> None:
     assert [(p.accepted, p.at_risk) for p in found.positions] == [(3, 4), (1, 2), (1, 1)]
 
 
+def test_a_request_that_drafted_nothing_was_at_risk_nowhere() -> None:
+    found = curve([request(0, (0, 1, 3), k=3), request(1, (0, 0), k=0)])
+    assert [(p.accepted, p.steps, p.at_risk) for p in found.positions] == [(2, 5, 3), (1, 5, 2), (1, 5, 1)]
+
+
 def test_short_drafts_without_single_steps_give_the_survival_alone() -> None:
     found = curve([request(0, (1, 0, 2), k=3, proposed=7)])
     assert found.drafting.reason is Missing.SHORT_DRAFTS

@@ -155,6 +155,21 @@ def test_bytes_that_only_look_alike(data: bytes) -> None:
         same([b": stream\n\n", *pieces])
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'data: {"choices":[\ndata: {"index":0,"text":"a"}]}\n\ndata: {"choices":[\n{"index":0,"text":"b"}]}\n\n',
+        b'data: {"text":"other text","choices":[{"text":"other text"}]}\n\n'
+        b'data: {"text":"FOO","choices":[{"text":"other text"}]}\n\n',
+    ],
+    ids=["several lines", "the probe's own text"],
+)
+def test_patterns_that_would_be_wrong_are_not_learned(body: bytes) -> None:
+    start, end = body.split(b"\n\n", 1)
+    same([b": stream\n\n", body])
+    same([b": stream\n\n", start + b"\n\n", end])
+
+
 def test_a_character_cut_by_two_events_is_no_character() -> None:
     halves = [b'data: {"choices":[{"text":"' + half + b'"}]}\n\n' for half in (b"a", b"\xc3", b"\xa9")]
     same([b": stream\n\n", b"".join(halves)])

@@ -464,6 +464,8 @@ def test_what_spoils_a_runs_times_is_said_again(simulate: Simulate, tmp_path: Pa
     assert "The latencies are not to be trusted" in times
     assert "sampling is not pinned" not in times
     assert "trusted" not in report(tmp_path / "run", "--metric", "accept_rate").stderr
+    pooled = report(tmp_path / "run", tmp_path / "run", "--metric", "accept_rate", "--pool")
+    assert "The latencies are not to be trusted" in " ".join(pooled.stderr.split())
 
 
 def block(text: str, title: str) -> list[str]:

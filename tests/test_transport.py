@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from aiperf_spec.config import ProfileConfig
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind
 from aiperf_spec.transport import direct
+from aiperf_spec.transport.connection import Connection
 from aiperf_spec.transport.exchange import Target
 from aiperf_spec.urls import split_endpoint
 from aiperf_spec.wire.encoding import UndecodableError, decoder
@@ -124,6 +127,36 @@ class TestKeepAlive:
                         break
                     await asyncio.sleep(0.01)
                 assert server.open_connections == 0
+
+
+class TestMemory:
+    @pytest.mark.parametrize("how", ["refused", "broken", "status", "not HTTP"])
+    async def test_failed_requests_leave_no_circles(self, how: str) -> None:
+        """The run collects young garbage alone: what refers to itself from an old object would stay to its end."""
+
+        async def respond(call: Call, writer: Writer) -> None:
+            if how == "status":
+                await send_json(writer, 500, {"error": "no"})
+                return
+            await send(writer, *((STREAM_HEAD, chunked(token("a"))) if how == "broken" else (b"SSH-2.0\r\n",)))
+            writer.close()
+
+        async with serving(respond) as server:
+            url = "http://127.0.0.1:1" if how == "refused" else server.url
+            config = ProfileConfig(url=url, model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                gc.collect()
+                gc.disable()
+                try:
+                    for _ in range(5):
+                        with suppress(RequestFailedError):
+                            await ask(client)
+                        await asyncio.sleep(0.01)
+                    kinds = (ResponseReader, Exchange) if how == "status" else (ResponseReader, Exchange, Connection)
+                    left = [each for each in gc.get_objects() if type(each) in kinds]
+                finally:
+                    gc.enable()
+        assert left == []
 
 
 class TestResponses:
@@ -254,6 +287,58 @@ class TestConnecting:
                 for _ in range(3):
                     assert said((await ask(client))[1]) == "abc"
 
+    async def test_a_name_that_does_not_resolve_is_said_to_all_who_wait(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = 0
+
+        async def slowly(*_: Any, **__: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            await asyncio.sleep(0.05)
+            raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", slowly)
+        config = ProfileConfig(url="http://some.host", model="m")
+        async with Client(config, split_endpoint(config.url)) as client:
+            found = await asyncio.gather(*(ask(client) for _ in range(5)), return_exceptions=True)
+            assert {error.error.message for error in found if isinstance(error, RequestFailedError)} == {
+                "the host name cannot be resolved: some.host:80: Temporary failure in name resolution"
+            }
+            assert (len(found), asked) == (5, 1)
+
+    @pytest.mark.parametrize("steps", range(1, 14))
+    async def test_who_is_cancelled_while_connecting_leaves_nothing(self, steps: int) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+
+        async def connected(reader: asyncio.StreamReader, writer: Writer) -> None:
+            with suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+                await reader.readuntil(b"\r\n\r\n")
+                await send_stream(writer, *WHOLE)
+            writer.close()
+
+        listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+        port = listener.sockets[0].getsockname()[1]
+        config = ProfileConfig(url=f"https://localhost:{port}", model="m", ca_file=TLS / "cert.pem")
+        async with Client(config, split_endpoint(config.url)) as client:
+            task = asyncio.create_task(ask(client))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            for _ in range(2):
+                assert said((await ask(client))[1]) == "abc"
+        listener.close()
+        await listener.wait_closed()
+
+    def test_certificates_that_cannot_be_read_are_said_at_once(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+        config = ProfileConfig(url="https://server", model="m")
+        with pytest.raises(ConfigError, match=r"missing\.pem' \(SSL_CERT_FILE"):
+            Client(config, split_endpoint(config.url))
+
     async def test_a_connection_that_takes_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def never(*_: Any, **__: Any) -> Any:
             await asyncio.sleep(30)
@@ -325,6 +410,7 @@ class TestConnecting:
         ("http://h:81/v1/x?a=b c", b"POST /v1/x?a=b%20c HTTP/1.1", b"host: h:81"),
         ("http://h:80/", b"POST / HTTP/1.1", b"host: h"),
         ("http://[::1]:8000/x", b"POST /x HTTP/1.1", b"host: [::1]:8000"),
+        ("http://stra\u00dfe.example/", b"POST / HTTP/1.1", b"host: xn--strae-oqa.example"),
         ("http://b\u00fccher.example/\u00e9", b"POST /%C3%A9 HTTP/1.1", b"host: xn--bcher-kva.example"),
     ],
 )
@@ -393,6 +479,24 @@ class TestProxies:
         async with serving(respond) as proxy:
             through(proxy.url)
             assert (await self.failure("http://server.invalid"))[0] is ErrorKind.DISCONNECTED
+
+    async def test_a_kept_alive_connection_that_is_dead_is_replaced_once(self, through: Callable[[str], None]) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            if call.on_connection:
+                writer.close()
+            else:
+                await send_stream(writer, *WHOLE)
+
+        async with serving(respond) as proxy:
+            through(proxy.url)
+            config = ProfileConfig(url="http://server.invalid", model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                found = [await ask(client) for _ in range(3)]
+            assert [(said(reader), exchange.retried) for exchange, reader in found] == [
+                ("abc", False),
+                ("abc", True),
+                ("abc", True),
+            ]
 
     async def test_a_proxy_that_is_not_there(self, through: Callable[[str], None]) -> None:
         with socket.socket() as free:

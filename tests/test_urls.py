@@ -115,6 +115,7 @@ BAD = [
     "file:///etc/passwd",
     "http://server:port",
     "http://server:99999",
+    "http://server:0",
     "http://server:-1",
     "server:8000x",
     "http://my server/v1",

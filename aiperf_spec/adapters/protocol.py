@@ -14,7 +14,8 @@ class SpecDecodeAdapterProtocol(Protocol):
 
     `payload_path` tells the parser where the engine puts its object, from the top of an event or body:
     keys, with "*" for every item of a list. The parser captures the object into
-    `ParsedResponse.spec_decode_stats`.
+    `ParsedResponse.spec_decode_stats`. A response may stand for several events: those in a row that
+    differ in text alone are one, with their arrivals in `arrivals_ns`.
     """
 
     payload_path: ClassVar[tuple[str, ...]]

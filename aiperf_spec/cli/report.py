@@ -84,7 +84,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         if not own and not matrix.has_values:
             raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
         data = _rendered(matrix, runs, options, own=own)
-        _repeat_notices(runs, own=own, of_time=metric is MatrixMetric.THROUGHPUT)
+        _repeat_notices(runs, own=own or options.pool, of_time=metric is MatrixMetric.THROUGHPUT)
         if data is not None:
             _write(data, options.output)
         if options.page is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
@@ -23,6 +23,8 @@ from aiperf_spec.transport.exchange import Head, Reader
 
 _MAX_HEAD_BYTES = 1024 * 1024
 """More than any server's headers take; the parser itself has no limit."""
+_EARLY_READS = 16
+"""Reads that are kept for the first request's reader."""
 
 
 class _ExcessError(Exception):
@@ -40,13 +42,17 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader: Reader | None = None
         self._done: asyncio.Future[None] | None = None
+        self._is_new = True
+        # What came before the first request was written: some servers answer when they accept.
+        self._early: list[tuple[bytes, int]] = []
+        self._ending: tuple[Exception | None] | None = None
         self._pieces: list[bytes] = []
         self._fields: dict[bytes, bytes] = {}
         self._reset()
         # Names that the parser looks up, once: methods of C where that is all there is to do.
         self.on_body = self._pieces.append
         self.on_header = self._fields.__setitem__
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         # What servers send in practice, and what curl and browsers take.
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True, lenient_headers=True
@@ -71,13 +77,23 @@ class Connection(asyncio.Protocol):
         self._reset()
         self._fields.clear()
         self._reader = reader
-        self._done = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
+        self._done = done = asyncio.get_running_loop().create_future()
+        self._is_new = False
+        if self._ending is None:
+            self._transport.write(request)
+        early, self._early = self._early, []
+        for data, at_ns in early:
+            self._receive(data, at_ns)
+        if self._ending is not None:
+            self._lose(*self._ending)
         try:
-            await self._done
+            await done
         except BaseException:
             self.abort()
             raise
+        finally:
+            # An error holds the frames that it passed, and they hold this: a circle that would stay to the run's end.
+            self._done = done = None  # type: ignore[assignment]
 
     def abort(self) -> None:
         """Close the connection at once, whatever is under way."""
@@ -99,10 +115,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand on what a read brought, under one stamp: the time at which it was read."""
         now_ns = self._clock()
-        reader = self._reader
-        if reader is None:
+        if self._reader is not None:
+            self._receive(data, now_ns)
+        elif self._is_new and len(self._early) < _EARLY_READS:
+            self._early.append((data, now_ns))
+        else:
             # Nothing was asked: it would be taken for a part of the next response.
             self.abort()
+
+    def _receive(self, data: bytes, now_ns: int) -> None:
+        reader = self._reader
+        if reader is None:
             return
         fault: Exception | None = None
         try:
@@ -113,7 +136,8 @@ class Connection(asyncio.Protocol):
             # Behind a whole response the fault is not the response's.
             self._keep_alive = False
             fault = None if self._is_complete else NotHTTPError(str(error))
-        if self._head is None:
+        if not self._pieces:
+            # Headers, trailers or the frames of chunks: the parser has no limit of its own.
             self._received += len(data)
             if self._received > _MAX_HEAD_BYTES:
                 fault = NotHTTPError(f"headers of more than {_MAX_HEAD_BYTES >> 20} MiB")
@@ -144,8 +168,13 @@ class Connection(asyncio.Protocol):
         """End what was under way: well, where the response had no other end than the connection's."""
         self.is_open = False
         self._among.discard(self)
+        self._ending = (exc,)
+        if not self._is_new:
+            self._lose(exc)
+
+    def _lose(self, exc: Exception | None) -> None:
         # It refers back to here, and a run leaves circles of old objects to its end.
-        del self._parser
+        self._parser = None
         reader = self._reader
         if reader is None:
             return
@@ -170,9 +199,11 @@ class Connection(asyncio.Protocol):
     def _finish(self, failure: Exception | None) -> None:
         self._reader = None
         self._pieces.clear()
-        if (failure is not None or not self._keep_alive) and self._transport is not None:
+        transport = self._transport
+        # A server may answer before it has read the request: what is left of it would go before the next one.
+        if transport is not None and (failure is not None or not self._keep_alive or transport.get_write_buffer_size()):
             self.is_open = False
-            self._transport.abort()
+            transport.abort()
         if self._done is not None and not self._done.done():
             if failure is None:
                 self._done.set_result(None)

@@ -8,7 +8,8 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
@@ -18,6 +19,8 @@ from aiperf_spec.transport.exchange import CONNECT_TIMEOUT_SECONDS, KEEP_ALIVE_S
 
 _RESOLVED_SECONDS = 10.0
 """How long a name's addresses are used before they are asked for again."""
+_ARRIVAL_SECONDS = 0.5
+"""How long the end of a run waits for connections that nobody waits for any more."""
 _EYEBALLS_SECONDS = 0.25
 """How long one address may take before the next is tried beside it (RFC 8305)."""
 
@@ -64,8 +67,7 @@ class DirectTransport:
 
     async def aclose(self) -> None:
         """Close every connection, and see them closed."""
-        for pool in self._pools.values():
-            pool.close()
+        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         # The loop closes sockets in its next pass.
         await asyncio.sleep(0)
 
@@ -80,9 +82,10 @@ class _Pool:
         self._clock = clock
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
+        self._openings: set[asyncio.Task[Connection]] = set()
         self._addresses: deque[AddrInfoType] = deque()
         self._resolved_at = 0.0
-        self._resolving = asyncio.Lock()
+        self._resolving: asyncio.Task[Sequence[AddrInfoType]] | None = None
 
     def take_idle(self) -> Connection | None:
         now = time.monotonic()
@@ -101,21 +104,46 @@ class _Pool:
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        # Those on their way are let arrive where they soon do: loops complain of what is cancelled within a handshake.
+        if self._openings:
+            await asyncio.wait(self._openings, timeout=_ARRIVAL_SECONDS)
+        left = [*self._openings, *([self._resolving] if self._resolving is not None else [])]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
         for connection in list(self._all):
             connection.abort()
         self._idle.clear()
 
     async def connect(self) -> Connection:
+        """Return a new connection; raises `NotConnectedError`.
+
+        It is opened by a task of its own, which goes on where the asker is cancelled or loses patience: a connection
+        that is made in that very moment would be nobody's, and loops differ in what becomes of it.
+        """
+        opening = asyncio.create_task(self._open())
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                return await self._open()
-        except TimeoutError as error:
-            raise NotConnectedError(f"none within {CONNECT_TIMEOUT_SECONDS:g} s") from error
-        except OSError as error:  # ssl.SSLError and socket.gaierror are some
-            raise NotConnectedError(f"{self._host}:{self._port}: {error.strerror or error}") from error
+            done, _ = await asyncio.wait({opening}, timeout=CONNECT_TIMEOUT_SECONDS)
+            if not done:
+                raise TimeoutError
+        except (asyncio.CancelledError, TimeoutError) as left:
+            opening.add_done_callback(_drop)
+            if isinstance(left, TimeoutError):
+                raise NotConnectedError(f"none within {CONNECT_TIMEOUT_SECONDS:g} s") from None
+            raise
+        try:
+            return opening.result()
         except UnicodeError as error:  # the resolver's, of a label that is empty or too long
             raise NotConnectedError(f"{self._host}: no name that a host can have") from error
+        except (OSError, RuntimeError) as error:  # ssl.SSLError and socket.gaierror are OSErrors
+            reason = getattr(error, "strerror", None) or error
+            raise NotConnectedError(f"{self._host}:{self._port}: {reason}") from error
+        finally:
+            # The task holds its error, and the error this frame.
+            del opening
 
     async def _open(self) -> Connection:
         loop = asyncio.get_running_loop()
@@ -123,30 +151,42 @@ class _Pool:
         def protocol() -> Connection:
             return Connection(self._clock, self._all)
 
-        tls = None if self._tls is None else self._tls()
-        name = self._host if tls is not None else None
+        options: dict[str, Any] = {}
+        if self._tls is not None:
+            options = {
+                "ssl": self._tls(),
+                "server_hostname": self._host,
+                "ssl_handshake_timeout": CONNECT_TIMEOUT_SECONDS,
+            }
         if _is_address(self._host):
-            made = await loop.create_connection(protocol, self._host, self._port, ssl=tls, server_hostname=name)
-            return made[1]
-        plain = await start_connection(await self._resolve(), happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
-        try:
-            made = await loop.create_connection(protocol, sock=plain, ssl=tls, server_hostname=name)
-        except BaseException:
-            plain.close()
-            raise
+            made = await loop.create_connection(protocol, self._host, self._port, **options)
+        else:
+            plain = await start_connection(await self._resolve(), happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
+            made = await loop.create_connection(protocol, sock=plain, **options)
         return made[1]
 
     async def _resolve(self) -> list[AddrInfoType]:
         loop = asyncio.get_running_loop()
-        async with self._resolving:
-            if not self._addresses or loop.time() - self._resolved_at > _RESOLVED_SECONDS:
-                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-                self._addresses = deque(found)
-                self._resolved_at = loop.time()
+        if not self._addresses or loop.time() - self._resolved_at > _RESOLVED_SECONDS:
+            # One asks for all who wait, and all get its answer, be it an error.
+            if self._resolving is None or self._resolving.done():
+                self._resolving = asyncio.create_task(self._ask())
+            self._addresses = deque(await asyncio.shield(self._resolving))
         # Each connection starts at the next address: replicas behind one name share the load.
         addresses = list(self._addresses)
         self._addresses.rotate(-1)
         return addresses
+
+    async def _ask(self) -> Sequence[AddrInfoType]:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        self._resolved_at = loop.time()
+        return found
+
+
+def _drop(opening: asyncio.Task[Connection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().abort()
 
 
 def _is_address(host: str) -> bool:

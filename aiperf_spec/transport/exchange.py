@@ -41,7 +41,8 @@ class Target:
         """Whom to connect to."""
         split = urlsplit(self.url)
         default = 443 if split.scheme == "https" else 80
-        return Origin(split.scheme == "https", _ascii_host(split.hostname or ""), split.port or default)
+        port = default if split.port is None else split.port
+        return Origin(split.scheme == "https", _ascii_host(split.hostname or ""), port)
 
     @cached_property
     def opening(self) -> bytes:
@@ -76,9 +77,14 @@ _FRAMING = ("content-length", "transfer-encoding", "x-request-id")
 
 
 def _ascii_host(host: str) -> str:
+    if host.isascii():
+        return host
+    import idna
+
     try:
-        return host if host.isascii() else host.encode("idna").decode("ascii")
-    except UnicodeError as error:
+        # As httpx does: the standard library's codec is of 2003, and takes some names for others.
+        return idna.encode(host.lower()).decode("ascii")
+    except idna.IDNAError as error:
         raise NotConnectedError(f"{host}: no name that a host can have") from error
 
 

@@ -13,6 +13,7 @@ from aiperf_spec.transport.errors import (
     NotHTTPError,
     ProxyRefusedError,
     SilenceError,
+    StaleConnectionError,
     TransportError,
 )
 from aiperf_spec.transport.exchange import Head, Reader, Target
@@ -27,30 +28,55 @@ _NAMES: tuple[tuple[type[Exception], type[TransportError]], ...] = (
     (httpx.TimeoutException, SilenceError),
     (httpx.RemoteProtocolError, NotHTTPError),
 )
-_HUNG_UP = ("Server disconnected", "peer closed connection")
+_STALE, _INCOMPLETE = "Server disconnected without", "peer closed connection"
 """How httpx begins what it says of a server that closed the connection; it has no class of its own for it."""
 
 
 class HttpxTransport:
-    """Hand the responses of an httpx transport to readers; stamps are taken as pieces come out of it."""
+    """Hand the responses of an httpx transport to readers; stamps are taken as pieces come out of it.
 
-    def __init__(self, transport: httpx.AsyncBaseTransport, timeout: httpx.Timeout, clock: Callable[[], int]) -> None:
+    `keeps_alive` says that it uses connections again, and reports new ones as httpcore does.
+    """
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport,
+        timeout: httpx.Timeout,
+        clock: Callable[[], int],
+        *,
+        keeps_alive: bool = False,
+    ) -> None:
         self._transport = transport
-        self._extensions = {"timeout": timeout.as_dict()}
+        self._timeout = timeout.as_dict()
         self._clock = clock
+        self._keeps_alive = keeps_alive
 
     async def exchange(self, target: Target, request_id: str, body: bytes, reader: Reader) -> None:
         """Send one request; see `Transport`."""
+        events: list[str] = []
+
+        async def trace(name: str, info: object) -> None:
+            events.append(name)
+
         try:
-            await self._exchange(target, request_id, body, reader)
+            await self._exchange(target, request_id, body, reader, trace)
+        except StaleConnectionError:
+            # Known to be kept alive where no new connection was reported.
+            if not self._keeps_alive or any(name.startswith("connection.") for name in events):
+                raise
+            reader.restart(self._clock())
+            await self._exchange(target, request_id, body, reader, trace)
+
+    async def _exchange(self, target: Target, request_id: str, body: bytes, reader: Reader, trace: object) -> None:
+        try:
+            await self._ask(target, request_id, body, reader, trace)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             raise _named(error) from error
 
-    async def _exchange(self, target: Target, request_id: str, body: bytes, reader: Reader) -> None:
+    async def _ask(self, target: Target, request_id: str, body: bytes, reader: Reader, trace: object) -> None:
         headers = {**target.headers, "x-request-id": request_id}
-        request = httpx.Request(
-            target.method, target.url, headers=headers, content=body or None, extensions=self._extensions
-        )
+        extensions = {"timeout": self._timeout, "trace": trace}
+        request = httpx.Request(target.method, target.url, headers=headers, content=body or None, extensions=extensions)
         response = await self._transport.handle_async_request(request)
         response.request = request
         try:
@@ -72,6 +98,8 @@ class HttpxTransport:
 
 def _named(error: Exception) -> TransportError:
     text = str(error) or type(error).__name__
-    if isinstance(error, httpx.RemoteProtocolError) and text.startswith(_HUNG_UP):
+    if isinstance(error, httpx.RemoteProtocolError) and text.startswith(_STALE):
+        return StaleConnectionError(text)
+    if isinstance(error, httpx.RemoteProtocolError) and text.startswith(_INCOMPLETE):
         return IncompleteResponseError(text)
     return next((name for kind, name in _NAMES if isinstance(error, kind)), BrokenConnectionError)(text)

@@ -20,7 +20,7 @@ _PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
 """What a JSON string of ASCII holds as it stands."""
 _TRIES = 4
 """Events that are looked at one by one before a pattern is found: a role, empty text, then the first text."""
-_PROBE = "other text"
+_PROBES = "other text", "another"
 _DATA = b"data: "
 _END = b"\n\n"
 _TEXT_KEYS = tuple(
@@ -238,6 +238,8 @@ def _learn(data: bytes, response: ParsedResponse, paths: Paths) -> _Pattern | No
     text = response.text or response.reasoning
     if (
         not text
+        # Of several lines, which the patterns' one is not.
+        or b"\n" in data
         or (response.text and response.reasoning)
         or response.finish_reasons
         or response.usage is not None
@@ -260,8 +262,9 @@ def _learn(data: bytes, response: ParsedResponse, paths: Paths) -> _Pattern | No
 
 def _reads_there(before: bytes, after: bytes, response: ParsedResponse, paths: Paths) -> bool:
     # The same text may stand where nobody reads it, or be the sum of two places: other text put there tells.
-    found = parse_event(SSEEvent(before + _PROBE.encode() + after), response.arrival_ns, paths)
-    text, reasoning = ("", _PROBE) if response.reasoning else (_PROBE, "")
+    probe = _PROBES[(response.text or response.reasoning) == _PROBES[0]]
+    found = parse_event(SSEEvent(before + probe.encode() + after), response.arrival_ns, paths)
+    text, reasoning = ("", probe) if response.reasoning else (probe, "")
     return found == ParsedResponse(response.arrival_ns, text, reasoning, True, response.choice_indices)
 
 
