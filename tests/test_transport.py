@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import ssl
+import weakref
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -144,19 +145,28 @@ class TestMemory:
         async with serving(respond) as server:
             url = "http://127.0.0.1:1" if how == "refused" else server.url
             config = ProfileConfig(url=url, model="m")
+            readers: list[weakref.ref[ResponseReader]] = []
             async with Client(config, split_endpoint(config.url)) as client:
-                gc.collect()
+                before = connections()
                 gc.disable()
                 try:
                     for _ in range(5):
-                        with suppress(RequestFailedError):
-                            await ask(client)
+                        reader = ResponseReader(())
+                        readers.append(weakref.ref(reader))
+                        with pytest.raises(RequestFailedError):
+                            await client.post(b"{}", "id", Exchange(), reader)
+                        del reader
                         await asyncio.sleep(0.01)
-                    kinds = (ResponseReader, Exchange) if how == "status" else (ResponseReader, Exchange, Connection)
-                    left = [each for each in gc.get_objects() if type(each) in kinds]
+                    alive = [ref for ref in readers if ref() is not None]
+                    left = [each for each in connections() if all(each is not known for known in before)]
                 finally:
                     gc.enable()
-        assert left == []
+        assert alive == []
+        assert len(left) == (how == "status")  # the one that is kept alive
+
+
+def connections() -> list[Connection]:
+    return [each for each in gc.get_objects() if type(each) is Connection]
 
 
 class TestResponses:
