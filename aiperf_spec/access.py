@@ -32,7 +32,7 @@ def make_transport(
     Raises `ConfigError` for certificates or a proxy that cannot be used.
     """
     tls = tls_context(config)
-    if server.root.startswith("https:") and given is None:
+    if given is None and (proxy is not None or server.root.startswith("https:")):
         # At once: reading certificates takes longer than many a response, and a file that is no good is to be known.
         try:
             tls()

@@ -345,9 +345,21 @@ class TestConnecting:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
-        config = ProfileConfig(url="https://server", model="m")
-        with pytest.raises(ConfigError, match=r"missing\.pem' \(SSL_CERT_FILE"):
-            Client(config, split_endpoint(config.url))
+        for url, proxy in (("https://server", None), ("http://server", "http://127.0.0.1:9")):
+            if proxy is not None:
+                monkeypatch.setenv("http_proxy", proxy)
+            config = ProfileConfig(url=url, model="m")
+            with pytest.raises(ConfigError, match=r"missing\.pem' \(SSL_CERT_FILE"):
+                Client(config, split_endpoint(config.url))
+
+    async def test_a_get_has_no_id_and_no_body(self) -> None:
+        async with serving(answer) as server:
+            config = ProfileConfig(url=server.url, model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                assert await client.get_json(f"{server.url}/v1/models") is None
+            [call] = server.calls
+        assert (call.method, call.body) == ("GET", b"")
+        assert not {"x-request-id", "content-length"} & call.headers.keys()
 
     async def test_a_connection_that_takes_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async def never(*_: Any, **__: Any) -> Any:

@@ -9,8 +9,6 @@ from aiperf_spec.analysis import student
 from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.reasons import Missing
 
-_NORMAL_975 = 1.959963984540054
-
 
 def percentile_interval(values: Sequence[float], q: float, value: float) -> Estimate:
     """Return the percentile's 95 % interval between two of the values, free of any assumed distribution.
@@ -51,7 +49,7 @@ def share_interval(hits: int, n: int) -> Estimate:
     """Return hits / n with Wilson's interval, which holds at 0 and 1 too; None without any."""
     if not n:
         return missing(Missing.NO_RECORDS)
-    share, z2 = hits / n, _NORMAL_975**2
+    share, z2 = hits / n, student.NORMAL_975**2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    reach = _NORMAL_975 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    reach = student.NORMAL_975 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
     return Estimate(share, max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)), n)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
 from aiperf_spec.analysis.reasons import Missing
@@ -17,7 +18,6 @@ from aiperf_spec.models.run import RequestRecord
 MIN_STEPS = 10
 """Verify steps that a request needs for its acceptance length to mean something."""
 _QUARTERS = 4
-_NORMAL_975 = 1.959963984540054
 
 
 @dataclass(slots=True, frozen=True)
@@ -108,7 +108,7 @@ def _spearman(xs: array[float], ys: array[float]) -> Estimate:
         return missing(Missing.NO_RECORDS, n=n)  # one of the two is the same everywhere
     if abs(r) > 1 - 1e-12:
         return Estimate(r, r, r, n)
-    reach = _NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
+    reach = student.NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
     return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+NORMAL_975 = 1.959963984540054
+"""The normal distribution's 97.5th percentile."""
 LEVEL = 0.95
 """The level of every interval that the program gives."""
 

@@ -40,12 +40,8 @@ class DirectTransport:
         before it could see the request.
         """
         pool = self._pool(target.origin)
-        request = b"%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            target.opening,
-            request_id.encode("latin-1"),
-            len(body),
-            body,
-        )
+        own = f"x-request-id: {request_id}\r\ncontent-length: {len(body)}\r\n" if request_id else ""
+        request = b"%b%b\r\n%b" % (target.opening, own.encode("ascii"), body)
         connection = pool.take_idle()
         if connection is not None:
             try:

@@ -114,7 +114,10 @@ class Transport(Protocol):
     """Sends requests. An exchange raises a `TransportError` for what goes wrong on the way."""
 
     async def exchange(self, target: Target, request_id: str, body: bytes, reader: Reader) -> None:
-        """Send one request and hand its response to `reader`; returns once it is whole or no longer wanted."""
+        """Send one request and hand its response to `reader`; returns once it is whole or no longer wanted.
+
+        A GET has neither an id nor a body: both are empty.
+        """
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -74,7 +74,7 @@ class HttpxTransport:
             raise _named(error) from error
 
     async def _ask(self, target: Target, request_id: str, body: bytes, reader: Reader, trace: object) -> None:
-        headers = {**target.headers, "x-request-id": request_id}
+        headers = {**target.headers, **({"x-request-id": request_id} if request_id else {})}
         extensions = {"timeout": self._timeout, "trace": trace}
         request = httpx.Request(target.method, target.url, headers=headers, content=body or None, extensions=extensions)
         response = await self._transport.handle_async_request(request)
