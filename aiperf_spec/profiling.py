@@ -13,30 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from aiperf_spec.access import request_headers
 from aiperf_spec.adapters.registry import load_registry
-from aiperf_spec.client import Client
-from aiperf_spec.config import ProfileConfig
-from aiperf_spec.crew import Crew
+from aiperf_spec.client.access import request_headers
+from aiperf_spec.client.client import Client
+from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.server_url import Server, split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
-from aiperf_spec.heartbeat import Heartbeat
-from aiperf_spec.loop import run_in_loop
+from aiperf_spec.load.event_loop import run_in_loop
+from aiperf_spec.load.loop_lag import LoopLagMonitor
+from aiperf_spec.load.notices import run_notices
+from aiperf_spec.load.phase_runner import PhaseRunner
+from aiperf_spec.load.requester import Requester, Sink
+from aiperf_spec.load.stop import Stop
+from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord, RunResult
-from aiperf_spec.notices import run_notices
-from aiperf_spec.redaction import Redactor
-from aiperf_spec.runner import Requester, Sink, Stop
-from aiperf_spec.server_metrics.reconcile import reconcile
-from aiperf_spec.server_metrics.scrape import Meter
-from aiperf_spec.tokens import load_counter
-from aiperf_spec.urls import Server, split_endpoint
-from aiperf_spec.wire.body import build_body
+from aiperf_spec.server_metrics.reconciliation import reconcile
+from aiperf_spec.server_metrics.scraper import MetricsScraper
+from aiperf_spec.wire.request_body import build_body
 from aiperf_spec.workload.dataset import Workload, open_workload
 from aiperf_spec.workload.prompts import Prompt
 
 if TYPE_CHECKING:
     import httpx
 
-    from aiperf_spec.fleet import Fleet
+    from aiperf_spec.load.worker_processes import WorkerProcesses
 
 _POLL_SECONDS = 0.5
 
@@ -94,7 +95,7 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None) -> RunResult:
 
 
 def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
-    from aiperf_spec.export.writer import ArtifactWriter
+    from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.metrics.summary import summarise
 
     writer = ArtifactWriter(config)
@@ -131,32 +132,35 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         if hooks.on_plan is not None and (writer := hooks.on_plan(result)) is not None:
             sinks.append(writer)
         requester = Requester(config, model, client, registry, redactor, counter)
-        crew = Crew(config, workload, requester, _to_all(sinks), stop, hooks.clock)
-        async with Meter(config, server, client, hooks.clock) as meter:
-            elsewhere = await _send(result, crew, hooks, meter)
+        phase_runner = PhaseRunner(config, workload, requester, _to_all(sinks), stop, hooks.clock)
+        async with MetricsScraper(config, server, client, hooks.clock) as scraper:
+            elsewhere = await _send(result, phase_runner, hooks, scraper)
             result.dataset = workload.info
             result.stopped_by = stop.reason
-            await _take_server_metrics(result, meter)
+            await _take_server_metrics(result, scraper)
         warnings = list(dict.fromkeys([*registry.warnings, *elsewhere]))
         result.notices = run_notices(result, proxy=client.proxy, adapter_warnings=warnings)
-        result.notices += meter.notices
+        result.notices += scraper.notices
     return result
 
 
-async def _send(result: RunResult, crew: Crew, hooks: Hooks, meter: Meter) -> list[str]:
+async def _send(result: RunResult, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper) -> list[str]:
     """Run the phases in this process, or in several; return what the adapters of other processes warned of."""
     config: ProfileConfig = result.config
     if config.workers == 1:
-        async with Heartbeat(hooks.clock) as heartbeat, _watching(hooks, lambda: crew.requester.in_flight):
-            result.failure = await _run_phases(crew, config, hooks.clock, crew.stop, meter)
-        result.loop_lags_ns = heartbeat.lags_ns
+        async with LoopLagMonitor(hooks.clock) as loop_lag, _watching(hooks, lambda: phase_runner.requester.in_flight):
+            result.failure = await _run_phases(phase_runner, config, hooks.clock, phase_runner.stop, scraper)
+        result.loop_lags_ns = loop_lag.lags_ns
         return []
-    from aiperf_spec.fleet import Fleet
+    from aiperf_spec.load.worker_processes import WorkerProcesses
 
-    async with Fleet(config, result.model, crew.sink, crew.stop) as fleet, _watching(hooks, lambda: None):
-        result.failure = await _run_phases(fleet, config, hooks.clock, crew.stop, meter)
-    result.loop_lags_ns = fleet.lags_ns
-    return fleet.warnings
+    async with (
+        WorkerProcesses(config, result.model, phase_runner.sink, phase_runner.stop) as processes,
+        _watching(hooks, lambda: None),
+    ):
+        result.failure = await _run_phases(processes, config, hooks.clock, phase_runner.stop, scraper)
+    result.loop_lags_ns = processes.lags_ns
+    return processes.warnings
 
 
 @asynccontextmanager
@@ -171,24 +175,28 @@ async def _watching(hooks: Hooks, in_flight: Callable[[], int | None]) -> AsyncI
 
 
 async def _run_phases(
-    crew: Crew | Fleet, config: ProfileConfig, clock: Callable[[], int], stop: Stop, meter: Meter
+    phase_runner: PhaseRunner | WorkerProcesses,
+    config: ProfileConfig,
+    clock: Callable[[], int],
+    stop: Stop,
+    scraper: MetricsScraper,
 ) -> SpecProfileError | None:
     """Run the phases; return why the prompts ended too early, where they did."""
     for phase in (Phase.WARMUP, Phase.PROFILING):
         if phase is Phase.PROFILING and stop.reason is None:
-            await meter.begin(stop.wait, settle=bool(config.warmup_request_count))
-        if stop.reason is None and (failure := await crew.run(phase, clock())) is not None:
+            await scraper.begin(stop.wait, settle=bool(config.warmup_request_count))
+        if stop.reason is None and (failure := await phase_runner.run(phase, clock())) is not None:
             return failure
     return None
 
 
-async def _take_server_metrics(result: RunResult, meter: Meter) -> None:
+async def _take_server_metrics(result: RunResult, scraper: MetricsScraper) -> None:
     profiled = result.profiled()
     if not profiled:
         return
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     hurry = result.stopped_by is not None
-    result.server_metrics = await meter.end(start_ns, end_ns, result.wall_offset_ns, hurry=hurry)
+    result.server_metrics = await scraper.end(start_ns, end_ns, result.wall_offset_ns, hurry=hurry)
     if result.server_metrics is not None:
         result.reconciliation = reconcile(result.records, result.server_metrics)
 

@@ -15,7 +15,7 @@ from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse, Usage
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEDecoder, SSEEvent
 from tests.identities import broken_identities
 

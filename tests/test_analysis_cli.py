@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.cli.app import app
-from aiperf_spec.export.texts import load_texts
 from tests.support import Simulate
 
 SGLANG = ("--extra-inputs", "return_spec_tokens_details:true")
@@ -68,11 +68,11 @@ def test_worst_requests_have_their_texts_at_raw_level(simulate: Simulate, tmp_pa
     result = profile(simulate("vllm").url, out, "--export-level", "raw", "--worst", "2")
     worst = analysis(out)["outliers"]["requests"]
     assert len(worst) == 2
-    texts = load_texts(out, {each["index"] for each in worst})
+    texts = load_answers(out, {each["index"] for each in worst})
     assert set(texts) == {each["index"] for each in worst}
     assert all(each.prompt and each.answer for each in texts.values())
     assert f"{worst[0]['index']} asked: {texts[worst[0]['index']].prompt[:20]}" in words(result.stdout)
-    assert load_texts(tmp_path, {1}) == {}
+    assert load_answers(tmp_path, {1}) == {}
 
 
 def test_gates_decide_the_exit_code(simulate: Simulate, tmp_path: Path) -> None:

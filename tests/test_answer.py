@@ -4,7 +4,7 @@ from typing import Any
 
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.wire.answer import answer_message
-from aiperf_spec.wire.reader import ResponseReader
+from aiperf_spec.wire.response_reader import ResponseReader
 
 
 def test_the_text_of_all_responses() -> None:

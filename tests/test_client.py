@@ -15,17 +15,12 @@ import httpx
 import orjson
 import pytest
 
-from aiperf_spec import client as client_module
-from aiperf_spec.access import request_headers
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.client import Client, Exchange
-from aiperf_spec.client_errors import RequestFailedError, name_failure
-from aiperf_spec.config import ProfileConfig
-from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
-from aiperf_spec.profiling import Hooks, profile_async
-from aiperf_spec.redaction import Redactor
-from aiperf_spec.runner import Requester, Work
-from aiperf_spec.transport.errors import (
+from aiperf_spec.client import client as client_module
+from aiperf_spec.client.access import request_headers
+from aiperf_spec.client.client import Client, RequestTrace
+from aiperf_spec.client.failures import RequestFailedError, name_failure
+from aiperf_spec.client.transport.errors import (
     BrokenConnectionError,
     IncompleteResponseError,
     NotConnectedError,
@@ -34,9 +29,15 @@ from aiperf_spec.transport.errors import (
     SilenceError,
     StaleConnectionError,
 )
-from aiperf_spec.urls import split_endpoint
+from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.load.plan import PlannedRequest
+from aiperf_spec.load.requester import Requester
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
+from aiperf_spec.profiling import Hooks, profile_async
 from aiperf_spec.wire.encoding import UndecodableError
-from aiperf_spec.wire.reader import ResponseReader
+from aiperf_spec.wire.response_reader import ResponseReader
 from aiperf_spec.wire.sse import EventTooLargeError
 from aiperf_spec.workload.prompts import Prompt
 from tests.raw_server import (
@@ -67,8 +68,8 @@ BODY = {
 }
 
 
-def work(index: int) -> Work:
-    return Work(index, Phase.PROFILING, PROMPTS)
+def work(index: int) -> PlannedRequest:
+    return PlannedRequest(index, Phase.PROFILING, PROMPTS)
 
 
 async def records(
@@ -686,7 +687,7 @@ class TestFakeClock:
 
         transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Chunks()))
         config = ProfileConfig(url="http://h", model="m")
-        exchange, reader = Exchange(), ResponseReader(())
+        exchange, reader = RequestTrace(), ResponseReader(())
         async with Client(config, split_endpoint("http://h"), transport=transport, clock=lambda: next(now)) as client:
             await client.post(b"{}", "id", exchange, reader)
         assert (exchange.start_ns, exchange.ack_ns) == (100, 200)
@@ -695,12 +696,12 @@ class TestFakeClock:
         assert (exchange.status, reader.is_stream, exchange.retried) == (200, True, False)
 
     async def test_an_event_past_the_limit_is_a_failure(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("aiperf_spec.wire.reader.MAX_EVENT_BYTES", 100)
+        monkeypatch.setattr("aiperf_spec.wire.response_reader.MAX_EVENT_BYTES", 100)
         transport = httpx.MockTransport(lambda request: httpx.Response(200, content=b"{" + b" " * 200))
         config = ProfileConfig(url="http://h", model="m")
         async with Client(config, split_endpoint("http://h"), transport=transport) as client:
             with pytest.raises(RequestFailedError) as caught:
-                await client.post(b"{}", "id", Exchange(), ResponseReader(()))
+                await client.post(b"{}", "id", RequestTrace(), ResponseReader(()))
         assert caught.value.error.kind is ErrorKind.PROTOCOL
 
 
@@ -756,7 +757,7 @@ async def test_what_an_httpx_transport_raises_is_named(raised: Exception, kind: 
     transport = httpx.MockTransport(respond)
     async with Client(config, split_endpoint(config.url), transport=transport) as client:
         with pytest.raises(RequestFailedError) as caught:
-            await client.post(b"{}", "id", Exchange(), ResponseReader(()))
+            await client.post(b"{}", "id", RequestTrace(), ResponseReader(()))
         assert await client.get("http://h/v1/models") is None
     assert caught.value.error.kind is kind
     assert type(raised).__name__ in caught.value.error.cause_chain

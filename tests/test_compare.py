@@ -9,22 +9,22 @@ import pytest
 from rich.console import Console
 
 from aiperf_spec.analysis import holm
-from aiperf_spec.analysis.comparison import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
-from aiperf_spec.analysis.mismatches import MismatchKind, Run, RunFacts
-from aiperf_spec.analysis.pairing import difference, pair_up
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
+from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings
+from aiperf_spec.analysis.comparison.pairing import difference, pair_up
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length, length_terms
 from aiperf_spec.models.run import RequestRecord
-from aiperf_spec.render.compare import compare_report
+from aiperf_spec.render.comparison_tables import compare_report
 from tests.simulated_runs import request, simulated_run
 
-FACTS = RunFacts(
+SETTINGS = RunSettings(
     model="m", endpoint="chat", streaming=True, concurrency=4, prompts="prompts.jsonl", sampling={"temperature": 0}
 )
 
 
-def against(base: list[RequestRecord], candidate: list[RequestRecord], **facts: object) -> Comparison:
-    runs = Run("base", base, FACTS), Run("candidate", candidate, replace(FACTS, **facts))  # type: ignore[arg-type]
+def against(base: list[RequestRecord], candidate: list[RequestRecord], **settings: object) -> Comparison:
+    runs = Run("base", base, SETTINGS), Run("candidate", candidate, replace(SETTINGS, **settings))  # type: ignore[arg-type]
     return compare(runs[0], [runs[1]]).comparisons[0]
 
 
@@ -125,7 +125,7 @@ def test_what_misleads_is_said() -> None:
     assert "temperature 0, top_p not sent; temperature 1, top_p 0.9" in " ".join(text.split())
     assert "the load differs (concurrency 4; concurrency 9)" in " ".join(text.split())
     assert kinds(against(run, run, rate=2.5)) == {MismatchKind.CONCURRENCY}
-    unknown = compare(Run("a", run), [Run("b", run, FACTS)]).comparisons[0]
+    unknown = compare(Run("a", run), [Run("b", run, SETTINGS)]).comparisons[0]
     assert MismatchKind.CONFIGURATION_UNKNOWN in kinds(unknown)
     longer = [replace(each, input_tokens=99) for each in run]
     assert MismatchKind.PROMPT_TOKENS in kinds(against(run, longer))
@@ -175,7 +175,7 @@ def test_chance_differences_stay_below_the_level() -> None:
 
 
 def shown(comparison: Comparison) -> str:
-    from aiperf_spec.analysis.comparison import ComparisonSet
+    from aiperf_spec.analysis.comparison.compare import ComparisonSet
 
     buffer = io.StringIO()
     console = Console(file=buffer, width=80, color_system=None, force_terminal=False, legacy_windows=False)

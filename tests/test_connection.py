@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiperf_spec.transport.connection import Connection
-from aiperf_spec.transport.errors import IncompleteResponseError, NotHTTPError, StaleConnectionError, TransportError
-from aiperf_spec.transport.exchange import Head
+from aiperf_spec.client.transport.connection import Connection
+from aiperf_spec.client.transport.errors import (
+    IncompleteResponseError,
+    NotHTTPError,
+    StaleConnectionError,
+    TransportError,
+)
+from aiperf_spec.client.transport.exchange import Head
 
 
 class Wire(asyncio.Transport):

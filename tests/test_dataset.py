@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.choices import SamplingStrategy
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import SamplingStrategy
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.workload.dataset import Workload, open_workload
 from aiperf_spec.workload.prompts import Prompt

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.export.record import record_line
-from aiperf_spec.export.summary import _metrics as exported_metrics
+from aiperf_spec.artifacts.write.record_lines import record_line
+from aiperf_spec.artifacts.write.summary_files import _metrics as exported_metrics
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import Phase, RequestRecord
-from aiperf_spec.wire.body import asks_for_several_sequences
-from aiperf_spec.wire.outcome import judge
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
+from aiperf_spec.wire.outcome import request_failure
+from aiperf_spec.wire.request_body import asks_for_several_sequences
 from aiperf_spec.wire.sse import SSEEvent
 from aiperf_spec.wire.timing import timing
 
@@ -73,7 +73,7 @@ def our_record(index: int, raw: dict[str, Any]) -> RequestRecord:
             parsed = parse_event(event, response["perf_ns"] + shift, registry.payload_paths)
             if parsed is not None:
                 responses.append(parsed)
-    assert judge(responses, is_stream=True) is None
+    assert request_failure(responses, is_stream=True) is None
     moments = timing(responses, is_stream=True)
     usage = last_usage(responses)
     assert usage is not None

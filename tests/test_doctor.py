@@ -10,11 +10,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from aiperf_spec.cli.app import app
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
-from aiperf_spec.render.diagnosis import Diagnosis, ServerFacts, diagnose, diagnosis_report
+from aiperf_spec.render.diagnosis import Diagnosis, ServerInfo, diagnose, diagnosis_report
 from tests.records import failed, record
 from tests.support import Simulate
 
@@ -91,7 +91,7 @@ def shown(diagnosis: Diagnosis) -> str:
 
 
 SILENT = record(0, start=0, contents=(5, 9), tokens=16, reason=DropReason.ABSENT)
-VLLM = ServerFacts("vllm", "vllm", "1.0")
+VLLM = ServerInfo("vllm", "vllm", "1.0")
 
 
 def test_a_vllm_without_a_drafter() -> None:
@@ -103,7 +103,7 @@ def test_a_vllm_without_a_drafter() -> None:
 
 
 def test_a_server_that_says_nothing_gets_every_remedy() -> None:
-    text = shown(diagnose(a_run(SILENT), ServerFacts("acme \x1b[31m", None)))
+    text = shown(diagnose(a_run(SILENT), ServerInfo("acme \x1b[31m", None)))
     assert "not known" in text
     assert "where it is vLLM: start vLLM with --per-request" in text
     assert "where it is TensorRT-LLM: set per_request_spec_decode_stats" in text
@@ -114,7 +114,7 @@ def test_a_server_that_says_nothing_gets_every_remedy() -> None:
 
 def test_an_sglang_without_a_drafter() -> None:
     run = a_run(SILENT, extra_inputs={"return_spec_tokens_details": True})
-    text = shown(diagnose(run, ServerFacts("sglang", "sglang", None, "NONE"), asked_for_user=True))
+    text = shown(diagnose(run, ServerInfo("sglang", "sglang", None, "NONE"), asked_for_user=True))
     assert "--speculative-algorithm" in text
     assert "return_spec_tokens_details" not in text
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.analysis.mismatches import RunFacts
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.analysis.comparison.mismatches import RunSettings
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.artifacts.read.run_settings import load_run_settings, load_summary_value
+from aiperf_spec.artifacts.write.record_lines import record_line, to_json
+from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError
-from aiperf_spec.export.facts import load_fact, load_facts
-from aiperf_spec.export.load import load_records
-from aiperf_spec.export.record import record_line, to_json
-from aiperf_spec.export.summary import summary_csv, summary_json
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Phase, RequestRecord, RunResult
@@ -159,12 +159,12 @@ def test_what_a_run_was_is_read_back_from_its_summary(tmp_path: Path, compressed
     data = summary_json(result, summarise(result.records))
     name = "profile_export_aiperf.json"
     (tmp_path / (f"{name}.gz" if compressed else name)).write_bytes(gzip.compress(data) if compressed else data)
-    facts = load_facts(tmp_path)
-    assert (facts.model, facts.endpoint, facts.streaming, facts.rate) == ("m", "chat", True, 12.5)
-    assert load_fact(tmp_path, "benchmark_id") == "abc"
+    settings = load_run_settings(tmp_path)
+    assert (settings.model, settings.endpoint, settings.streaming, settings.rate) == ("m", "chat", True, 12.5)
+    assert load_summary_value(tmp_path, "benchmark_id") == "abc"
 
 
 def test_a_summary_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "profile_export_aiperf.json").write_bytes(b"[1, 2")
-    assert load_facts(tmp_path) == RunFacts()
-    assert load_fact(tmp_path, "benchmark_id") is None
+    assert load_run_settings(tmp_path) == RunSettings()
+    assert load_summary_value(tmp_path, "benchmark_id") is None

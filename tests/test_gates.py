@@ -8,10 +8,10 @@ import math
 import pytest
 from rich.console import Console
 
-from aiperf_spec.analysis.figures import Figures, Name, resolve
+from aiperf_spec.analysis.gate_figures import Figures, Name, resolve
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, parse_gate
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
-from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.errors import ConfigError, SpecProfileError
 from aiperf_spec.metrics.summary import summarise
@@ -186,7 +186,7 @@ def test_shares_of_requests() -> None:
 
 @pytest.mark.parametrize(("known", "passed"), [(True, True), (False, False), (None, False)])
 def test_facts_are_handed_in(known: bool | None, passed: bool) -> None:
-    figures = Figures(RUN, facts={"reconciled": known})
+    figures = Figures(RUN, flags={"reconciled": known})
     (result,) = evaluate(["reconciled == true"], figures)
     assert result.passed == passed
     assert ("nobody knows" in shown([result])) == (known is None)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aiperf_spec.cli.app import app
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from tests.answering import OK, Answer, answering
 
 HOSTILE = (

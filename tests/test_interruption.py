@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aiperf_spec.export.load import load_records
+from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.models.run import ErrorKind
 from tests.support import Simulate
 

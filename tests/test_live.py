@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from aiperf_spec.choices import Ui
 from aiperf_spec.cli.app import app
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import ErrorKind, Phase
-from aiperf_spec.render.live import Line, Standing, frame, simple_line
+from aiperf_spec.render.live_frame import Line, RunProgress, frame, simple_line
 from aiperf_spec.render.progress import Display, chosen_ui, paint
 from tests.records import MS, failed, record
 from tests.support import Simulate
@@ -25,9 +25,9 @@ from tests.support import Simulate
 NOW = 5_000 * MS
 
 
-def standing(requests: int = 40, total: int | None = 100, warmup: int = 0, **settings: Any) -> Standing:
+def progress(requests: int = 40, total: int | None = 100, warmup: int = 0, **settings: Any) -> RunProgress:
     config = ProfileConfig(url="http://h:1", warmup_request_count=warmup, **{"concurrency": 8, **settings})
-    state = Standing(config)
+    state = RunProgress(config)
     state.expect({Phase.WARMUP: warmup, Phase.PROFILING: total})
     for index in range(requests):
         histogram = {0: 4 + index % 3, 1: 2, 12: 1}
@@ -35,13 +35,13 @@ def standing(requests: int = 40, total: int | None = 100, warmup: int = 0, **set
     return state
 
 
-def lines(state: Standing, width: int = 80, height: int = 40, now: int = NOW, **settings: Any) -> list[str]:
+def lines(state: RunProgress, width: int = 80, height: int = 40, now: int = NOW, **settings: Any) -> list[str]:
     return ["".join(text for text, _ in line) for line in frame(state, now, width, height, **settings)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_a_frame_fits_and_says_where_the_run_stands(width: int) -> None:
-    shown = lines(standing(), width)
+    shown = lines(progress(), width)
     assert max(map(len, shown)) < width
     assert "40 of 100" in shown[0]
     assert " 40%" in shown[0]
@@ -54,16 +54,16 @@ def test_a_frame_fits_and_says_where_the_run_stands(width: int) -> None:
 
 
 def test_a_low_terminal_keeps_what_comes_first() -> None:
-    assert len(lines(standing(), height=4)) == 3
-    assert len(lines(standing(), width=20, height=1)) == 1
+    assert len(lines(progress(), height=4)) == 3
+    assert len(lines(progress(), width=20, height=1)) == 1
 
 
 def test_ascii_terminals_get_ascii() -> None:
-    assert "".join(lines(standing(), ascii_only=True)).isascii()
+    assert "".join(lines(progress(), ascii_only=True)).isascii()
 
 
 def test_warm_up_is_labelled_and_in_no_figure() -> None:
-    state = standing(0, warmup=4)
+    state = progress(0, warmup=4)
     state.take(record(0, start=0, contents=(5, 9), tokens=9, histogram={3: 2}, phase=Phase.WARMUP))
     shown = lines(state)
     assert shown[0].startswith("warm-up")
@@ -87,13 +87,13 @@ def test_warm_up_is_labelled_and_in_no_figure() -> None:
     ],
 )
 def test_beginning_and_end_are_labelled(done: int, settings: dict[str, Any], stage: str | None) -> None:
-    text = "\n".join(lines(standing(done, **settings)))
+    text = "\n".join(lines(progress(done, **settings)))
     for word in ("ramp-up", "draining", "grace period"):
         assert (word in text) == (word == stage)
 
 
 def test_failures_are_counted() -> None:
-    state = standing()
+    state = progress()
     state.take(failed(41, ErrorKind.TIMEOUT, message="[red]\x1b[2J"))
     text = "\n".join(lines(state))
     assert "1 failed" in text
@@ -101,16 +101,16 @@ def test_failures_are_counted() -> None:
 
 
 def test_without_a_total_there_is_no_bar() -> None:
-    shown = lines(standing(total=None))
+    shown = lines(progress(total=None))
     assert shown[0] == "profiling      40 done"
     assert "left" not in shown[1]
-    timed = lines(standing(total=None, benchmark_duration=10.0))
+    timed = lines(progress(total=None, benchmark_duration=10.0))
     assert "50%" in timed[0]
     assert "0:05 left" in timed[1]
 
 
 def test_turns_of_conversations_get_no_interval() -> None:
-    state = standing()
+    state = progress()
     later = record(41, start=0, contents=(5, 9), tokens=9, histogram={3: 2})
     later.turn_index = 1
     state.take(later)
@@ -118,13 +118,13 @@ def test_turns_of_conversations_get_no_interval() -> None:
 
 
 def test_percentiles_are_of_the_last_ten_seconds() -> None:
-    state = standing()
+    state = progress()
     assert "p50" in lines(state)[4]
     assert lines(state, now=60_000 * MS)[4] == "TTFT           –"
 
 
 def test_a_simple_line_is_one_line() -> None:
-    text = simple_line(standing(), NOW)
+    text = simple_line(progress(), NOW)
     assert "\n" not in text
     assert text.startswith("profiling: 40 of 100 done, 8 in flight, 0 failed, 8.0/s, 0:08 left; length 2.76")
 

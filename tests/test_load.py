@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.config import ProfileConfig
-from aiperf_spec.export.load import load_records
-from aiperf_spec.heartbeat import Heartbeat
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.load.loop_lag import LoopLagMonitor
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import ErrorKind, NoticeKind, Phase, RunResult
 from aiperf_spec.profiling import Hooks, profile
@@ -177,7 +177,7 @@ def test_a_killed_worker_is_an_error_and_what_was_measured_stays(simulate: Simul
 
 
 async def test_a_heartbeat_sees_a_blocked_loop() -> None:
-    async with Heartbeat(time.perf_counter_ns) as heartbeat:
+    async with LoopLagMonitor(time.perf_counter_ns) as heartbeat:
         await asyncio.sleep(0.1)
         time.sleep(0.2)  # noqa: ASYNC251  what a saturated client does
         await asyncio.sleep(0.05)

@@ -4,7 +4,7 @@ import pytest
 
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.models.run import ErrorKind
-from aiperf_spec.wire.outcome import judge
+from aiperf_spec.wire.outcome import request_failure
 
 OPENER = ParsedResponse(1, choice_indices=(0,))
 TOKEN = ParsedResponse(2, text="a", is_content=True, choice_indices=(0,))
@@ -20,7 +20,7 @@ EMPTY_BODY = ParsedResponse(9, choice_indices=(0,), finish_reasons=("stop",))
 
 
 def kind_of(responses: list[ParsedResponse], *, is_stream: bool = True) -> ErrorKind | None:
-    error = judge(responses, is_stream=is_stream)
+    error = request_failure(responses, is_stream=is_stream)
     return None if error is None else error.kind
 
 
@@ -36,22 +36,22 @@ def kind_of(responses: list[ParsedResponse], *, is_stream: bool = True) -> Error
     ids=["whole", "no end mark", "no finish reason", "special tokens only", "usage says zero"],
 )
 def test_a_stream_that_succeeds(responses: list[ParsedResponse]) -> None:
-    assert judge(responses, is_stream=True) is None
+    assert request_failure(responses, is_stream=True) is None
 
 
 def test_a_body_that_succeeds() -> None:
-    assert judge([BODY], is_stream=False) is None
+    assert request_failure([BODY], is_stream=False) is None
 
 
 def test_a_body_may_have_no_finish_reason() -> None:
-    assert judge([ParsedResponse(9, text="a", is_content=True, choice_indices=(0,))], is_stream=False) is None
+    assert request_failure([ParsedResponse(9, text="a", is_content=True, choice_indices=(0,))], is_stream=False) is None
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_choice_that_ended_in_an_error_fails(is_stream: bool) -> None:
     failed = ParsedResponse(3, text="a", is_content=True, choice_indices=(0,), finish_reasons=("error",))
     responses = [TOKEN, failed, USAGE, DONE] if is_stream else [failed]
-    found = judge(responses, is_stream=is_stream)
+    found = request_failure(responses, is_stream=is_stream)
     assert found is not None
     assert (found.kind, found.message) == (
         ErrorKind.SERVER_ERROR,
@@ -71,7 +71,7 @@ def test_a_choice_that_ended_in_an_error_fails(is_stream: bool) -> None:
 )
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_server_error_fails_even_after_tokens(responses: list[ParsedResponse], is_stream: bool) -> None:
-    error = judge(responses, is_stream=is_stream)
+    error = request_failure(responses, is_stream=is_stream)
     assert error is not None
     assert (error.kind, error.message) == (ErrorKind.SERVER_ERROR, "out of memory")
 

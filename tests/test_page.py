@@ -12,21 +12,21 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner, Result
 
-from aiperf_spec.analysis.comparison import compare
-from aiperf_spec.analysis.figures import Figures
+from aiperf_spec.analysis.comparison.compare import compare
+from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings
+from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import evaluate, parse_gate
-from aiperf_spec.analysis.mismatches import Run, RunFacts
 from aiperf_spec.analysis.report import AnalysisOptions, analyse
 from aiperf_spec.cli.app import app
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.response import Texts
+from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult, ServerTiming
-from aiperf_spec.render.page import document
-from aiperf_spec.render.page.comparison import ComparedRun, comparison_page
-from aiperf_spec.render.page.convert import html, safe
-from aiperf_spec.render.page.runs import PageRun, runs_page
+from aiperf_spec.render.html import document
+from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
+from aiperf_spec.render.html.rich_to_html import html, safe
+from aiperf_spec.render.html.runs_page import PageRun, runs_page
 from tests.records import failed, record
 from tests.simulated_runs import simulated_run
 from tests.support import Simulate
@@ -67,7 +67,7 @@ def page_run(records: list[RequestRecord], name: str = "run", **options: float) 
         records=records,
     )
     analysis = analyse(records, AnalysisOptions(draft_cost=0.1))
-    texts = {outlier.index: Texts(HOSTILE, HOSTILE) for outlier in analysis.outliers.requests}
+    texts = {outlier.index: PromptAndAnswer(HOSTILE, HOSTILE) for outlier in analysis.outliers.requests}
     return PageRun(name, result, summarise(records), analysis, f"models: {HOSTILE}", texts)
 
 
@@ -153,7 +153,7 @@ def test_a_run_without_acceptance_has_a_page_too() -> None:
 
 def test_the_page_of_a_comparison() -> None:
     before, after = hostile_run(seed=1), hostile_run(seed=2)
-    runs = [Run(name, records, RunFacts(model=HOSTILE)) for name, records in ((HOSTILE, before), ("b", after))]
+    runs = [Run(name, records, RunSettings(model=HOSTILE)) for name, records in ((HOSTILE, before), ("b", after))]
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
     gates = evaluate([parse_gate("acceptance_length >= 99")], Figures(after), Figures(before))
     page = comparison_page(compare(runs[0], runs[1:]), compared, gates=[gates])

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from aiperf_spec.analysis import AnalysisOptions, analyse
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, PositionCurve, drafting, position_curve, tally_all
-from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.analysis.whatif import WhatIf, what_if
-from aiperf_spec.export.load import load_records
+from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.models.run import RequestRecord
 from tests.simulated_runs import request, simulated_run
 

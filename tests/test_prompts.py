@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.choices import SamplingStrategy
+from aiperf_spec.config.choices import SamplingStrategy
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.workload.dataset import load_prompts
 from aiperf_spec.workload.prompts import Prompt, order

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from aiperf_spec.proxies import proxy_for
-from aiperf_spec.urls import split_endpoint
+from aiperf_spec.client.proxies import proxy_for
+from aiperf_spec.config.server_url import split_endpoint
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.config import ProfileConfig
-from aiperf_spec.redaction import REDACTED, Redactor
-from aiperf_spec.urls import split_endpoint
+from aiperf_spec.config.redaction import REDACTED, Redactor
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
 
 
 def redactor(url: str = "http://server", **values: Any) -> Redactor:

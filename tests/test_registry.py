@@ -15,7 +15,7 @@ from aiperf_spec.adapters.registry import BUILT_IN, ENTRY_POINT_GROUP, Adapter, 
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse, Usage
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.identities import broken_identities
 
@@ -420,7 +420,7 @@ class TestPlugins:
             type("ListPath", (Acme,), {"payload_path": ["acme"]}),
             type("NumberPath", (Acme,), {"payload_path": ("acme", 0)}),
         ],
-        ids=str,
+        ids=lambda rubbish: getattr(rubbish, "__name__", type(rubbish).__name__),
     )
     def test_what_is_no_adapter_class_is_an_error_naming_its_distribution(self, install: Any, rubbish: Any) -> None:
         install(("acme", rubbish, "acme-dist"))

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.choices import EndpointType, ExportLevel
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import EndpointType, ExportLevel
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.acceptance_figures import figures_of
 from tests.derive_expected import WIRE, captures, expected_of, request_of

@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
+from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import clustered
 from aiperf_spec.analysis.intervals import ratio
 from aiperf_spec.analysis.matrix import MatrixMetric, Origin, RunFigures, build_matrix, order_columns
-from aiperf_spec.analysis.pools import CategoryPool
+from aiperf_spec.artifacts.read import scan
+from aiperf_spec.artifacts.read import totals as pools_module
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.artifacts.read.totals import read_totals
+from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.cli.app import app
-from aiperf_spec.export import pools as pools_module
-from aiperf_spec.export import scan
-from aiperf_spec.export.load import load_records
-from aiperf_spec.export.pools import read_pools
-from aiperf_spec.export.record import record_line
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from tests.records import failed, record
@@ -216,11 +216,11 @@ def test_conversations_are_the_clusters_of_intervals(tmp_path: Path) -> None:
     folder = written(tmp_path / "run", records)
     terms = list(clustered(records, accepted_and_steps))
     expected = ratio(terms).scaled(1, 1)
-    found = read_pools(folder, clustered=True).categories["qa"].length()
+    found = read_totals(folder, clustered=True).categories["qa"].length()
     assert found.low == pytest.approx(expected.low)
     assert found.high == pytest.approx(expected.high)
     assert found.n == 6
-    assert read_pools(folder, clustered=True).categories["qa"].requests == 18
+    assert read_totals(folder, clustered=True).categories["qa"].requests == 18
 
 
 # Reading.
@@ -327,15 +327,15 @@ def test_scanning_finds_what_parsing_finds(
         data = data[:-1]
     path = folder / RECORDS
     path.write_bytes(data)
-    expected: dict[str | None, CategoryPool] = {}
+    expected: dict[str | None, CategoryTotals] = {}
     succeeded = 0
     for one in load_records(folder).records:
         if one.phase is Phase.PROFILING and one.succeeded:
             succeeded += 1
             if (a := one.acceptance) is not None:
-                pool = expected.setdefault(one.category, CategoryPool())
+                pool = expected.setdefault(one.category, CategoryTotals())
                 pool.add(a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
-    found = pools_module.RecordPools()
+    found = pools_module.RecordTotals()
     edges = [len(data) * i // parts for i in range(parts + 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "_BLOCK", block)
@@ -348,10 +348,10 @@ def test_scanning_finds_what_parsing_finds(
 def test_large_files_are_read_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copied(tmp_path / "run", SUMMARY)
     (folder / RECORDS).write_bytes((PEER / RECORDS).read_bytes() * 20)
-    alone = read_pools(folder)
+    alone = read_totals(folder)
     monkeypatch.setattr(pools_module, "_SHARE", 1 << 19)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert read_pools(folder) == alone
+    assert read_totals(folder) == alone
     assert alone.total().requests == 320
 
 
@@ -369,7 +369,7 @@ def test_counts_that_contradict_each_other_are_left_out_and_counted(tmp_path: Pa
     text = (PEER / RECORDS).read_text()
     hit = text.count(old)
     (folder / RECORDS).write_text(text.replace(old, new))
-    pools = read_pools(folder)
+    pools = read_totals(folder)
     assert 0 < pools.unreadable <= hit
     assert pools.total().requests == 16 - pools.unreadable
 
@@ -530,7 +530,7 @@ def test_a_narrow_terminal_gets_the_columns_in_blocks() -> None:
     from aiperf_spec.render.matrix import matrix_report
     from tests.test_tables import shown
 
-    pools = {name: CategoryPool(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)}
+    pools = {name: CategoryTotals(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)}
     run = RunFigures("m" * 60, ["run"], Origin.RECORDS, pools=pools)
     matrix = build_matrix(MatrixMetric.ACCEPT_LENGTH, [run])
     text = shown(matrix_report(matrix, intervals=True, width=60), 60)

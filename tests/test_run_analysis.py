@@ -10,11 +10,11 @@ from rich.console import Console
 
 from aiperf_spec.analysis import Analysis, AnalysisOptions, analyse
 from aiperf_spec.analysis.drift import drift, longest_rejection
-from aiperf_spec.analysis.reasons import Missing
-from aiperf_spec.analysis.requests import outliers, prompt_length
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.outliers import outliers, prompt_length
 from aiperf_spec.analysis.speed import coverage, pooled_itl, speed_up, step_time
-from aiperf_spec.export.analysis import analysis_json
-from aiperf_spec.models.response import Texts
+from aiperf_spec.artifacts.write.analysis_json import analysis_json
+from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.render.analysis import analysis_report
 from tests.records import failed, record
@@ -163,7 +163,7 @@ def test_the_report_fits_eighty_columns_and_says_what_is_an_estimate() -> None:
     text = shown(
         analyse(run, AnalysisOptions(draft_cost=0.2, baseline_itl_ms=12.5)),
         by_category=True,
-        texts={each.index: Texts("[bold]asked[/bold]", "got\x1b[31m") for each in run},
+        texts={each.index: PromptAndAnswer("[bold]asked[/bold]", "got\x1b[31m") for each in run},
     )
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "(estimate)" in text

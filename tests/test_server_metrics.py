@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.export.server_metrics import server_metrics_csv, server_metrics_json
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.models.server_metrics import Agreement, EndpointScrapes, ServerMetrics
 from aiperf_spec.render.server_counts import verdict
-from aiperf_spec.server_metrics.acceptance import counted, length_gauge, rate_gauge
-from aiperf_spec.server_metrics.exposition import NotPrometheusError, parse
-from aiperf_spec.server_metrics.growth import figures, unit_of
-from aiperf_spec.server_metrics.reconcile import reconcile
-from aiperf_spec.server_metrics.recording import Recording
-from aiperf_spec.server_metrics.targets import targets
-from aiperf_spec.urls import split_endpoint
+from aiperf_spec.server_metrics.deltas import metric_deltas, unit_of
+from aiperf_spec.server_metrics.endpoints import metrics_endpoints
+from aiperf_spec.server_metrics.exported_counters import counted_acceptance, length_gauge, rate_gauge
+from aiperf_spec.server_metrics.reconciliation import reconcile
+from aiperf_spec.server_metrics.snapshots import Snapshots
+from aiperf_spec.server_metrics.text import NotPrometheusError, parse
 from tests.records import failed, record
 
 HERE = Path(__file__).parent
@@ -44,19 +44,19 @@ def counters(steps: float, proposed: float, accepted: float, positions: tuple[fl
     return "\n".join(lines) + "\n"
 
 
-def recorded(*texts: str) -> Recording:
-    recording = Recording()
-    recording.begin(0, texts[0])
+def recorded(*texts: str) -> Snapshots:
+    snapshots = Snapshots()
+    snapshots.begin(0, texts[0])
     for at, text in enumerate(texts[1:], start=1):
-        recording.add(at * S, text)
-    recording.finish()
-    return recording
+        snapshots.add(at * S, text)
+    snapshots.finish()
+    return snapshots
 
 
-def measured(*recordings: Recording, seconds: int = 2) -> ServerMetrics:
-    by_url = {f"http://s{i}/metrics": recording for i, recording in enumerate(recordings)}
+def measured(*snapshots_by_url: Snapshots, seconds: int = 2) -> ServerMetrics:
+    by_url = {f"http://s{i}/metrics": snapshots for i, snapshots in enumerate(snapshots_by_url)}
     endpoints = [EndpointScrapes(url, 3, 0, 0, 2 * S, 1.0, True) for url in by_url]
-    return ServerMetrics(endpoints, 0, seconds * S, figures(by_url, 0, seconds * S))
+    return ServerMetrics(endpoints, 0, seconds * S, metric_deltas(by_url, 0, seconds * S))
 
 
 @pytest.mark.parametrize("suffix", ["", "_total"])
@@ -71,7 +71,7 @@ def test_what_is_no_exposition_is_refused(text: str) -> None:
     with pytest.raises(NotPrometheusError):
         parse(text)
     with pytest.raises(NotPrometheusError):
-        Recording().begin(0, text)
+        Snapshots().begin(0, text)
 
 
 def test_real_captures_are_read() -> None:
@@ -115,12 +115,12 @@ def gauge(value: float) -> str:
 
 def test_gauges_are_averaged_over_time_within_the_interval_alone() -> None:
     # 9 stood before the run, 2 for one second, 4 for two; 7 was read after it had ended.
-    recording = recorded(gauge(9), gauge(2), gauge(4), gauge(4), gauge(7))
-    stats = figures({"u": recording}, 0, 3 * S)["sglang:spec_accept_length"].series[0].stats
+    snapshots = recorded(gauge(9), gauge(2), gauge(4), gauge(4), gauge(7))
+    stats = metric_deltas({"u": snapshots}, 0, 3 * S)["sglang:spec_accept_length"].series[0].stats
     assert stats["avg"] == pytest.approx((2 + 4 + 4) / 3)
     assert (stats["min"], stats["max"], stats["p50"], stats["p25"]) == (2, 4, 4, 2)
     # A run that ended within the second after its start: what was read then is all that is known.
-    assert figures({"u": recording}, 0, S // 2)["sglang:spec_accept_length"].series[0].stats["avg"] == 2
+    assert metric_deltas({"u": snapshots}, 0, S // 2)["sglang:spec_accept_length"].series[0].stats["avg"] == 2
 
 
 def test_histograms_grow_and_estimate_percentiles() -> None:
@@ -230,7 +230,7 @@ def test_sglangs_verify_calls_are_steps() -> None:
 
 def where(**values: object) -> list[tuple[str, ...]]:
     config = ProfileConfig.create(url="http://h:8000/v1", **values)
-    return [target.urls for target in targets(config, split_endpoint(config.url))]
+    return [target.urls for target in metrics_endpoints(config, split_endpoint(config.url))]
 
 
 def test_metrics_are_beside_the_api_or_where_the_user_says() -> None:
@@ -245,7 +245,7 @@ def test_metrics_are_beside_the_api_or_where_the_user_says() -> None:
 
 def test_credentials_and_queries_are_not_shown() -> None:
     config = ProfileConfig.create(url="h", server_metrics_url=("http://user:hush-hush@a:1/metrics?key=secret",))
-    (target,) = targets(config, split_endpoint("h"))
+    (target,) = metrics_endpoints(config, split_endpoint("h"))
     assert target.server.credentials == ("user", "hush-hush")
     assert target.shown == "http://a:1/metrics"
     assert "hush" not in repr(config) + str(target.urls)
@@ -280,7 +280,7 @@ def test_exports_have_aiperfs_shape() -> None:
 
 def test_acceptance_from_an_export() -> None:
     document = json.loads(server_metrics_json(against(5, 25, 6, (3, 2, 1)), "abc", None))
-    counts = counted(document)
+    counts = counted_acceptance(document)
     assert counts is not None
     assert (counts.accepted, counts.steps, counts.proposed) == (6, 5, 25)
     assert length_gauge(document) is None
@@ -294,5 +294,5 @@ def test_acceptance_from_an_export() -> None:
     assert rate_gauge(rate) == 25.0
     shapes: list[dict[str, Any]] = [{}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}]
     for hostile in shapes:
-        assert counted(hostile) is None
+        assert counted_acceptance(hostile) is None
         assert rate_gauge(hostile) is None

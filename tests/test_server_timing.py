@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from aiperf_spec.adapters.timing import server_timing
-from aiperf_spec.export.load import load_records
-from aiperf_spec.export.record import record_line
+from aiperf_spec.adapters.engine_timing import server_timing
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.metrics import summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, RequestRecord, RunResult, ServerTiming
 from aiperf_spec.render.server_timing import server_timing_table
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.derive_expected import WIRE, captures, events_of
 from tests.records import record

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.profiling import Hooks, profile_async
-from aiperf_spec.render.notices import word
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.render.notices import notice_text
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.derive_expected import WIRE
 from tests.raw_server import Call, send_stream, serving
@@ -168,7 +168,7 @@ async def test_a_run_against_another_version_has_one_notice() -> None:
     assert timing is not None
     assert (timing.queue_time_ms, timing.time_to_first_token_ms) == (None, 1219.8158259998308)
     [notice] = [notice for notice in result.notices if notice.kind == "adapter"]
-    assert word(notice) == (
+    assert notice_text(notice) == (
         "vLLM reports acceptance otherwise than in version 0.32.0, which this was written against: without "
         "num_draft_tokens, so such requests have no record and with metrics.queue_[b]s, num_drafted, which are ignored"
     )

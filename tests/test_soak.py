@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.client import Exchange
-from aiperf_spec.config import ProfileConfig
-from aiperf_spec.export.load import load_records
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.client.client import RequestTrace
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse
@@ -42,7 +42,7 @@ def resident_bytes() -> int:
 def living() -> list[object]:
     """Return the responses, events and exchanges that are still referred to, by whatever test."""
     gc.collect()
-    return [item for item in gc.get_objects() if isinstance(item, ParsedResponse | SSEEvent | Exchange)]
+    return [item for item in gc.get_objects() if isinstance(item, ParsedResponse | SSEEvent | RequestTrace)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc, which only Linux has")

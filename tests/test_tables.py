@@ -11,20 +11,20 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from aiperf_spec.analysis.comparison import compare as compare_runs
-from aiperf_spec.analysis.mismatches import Run
+from aiperf_spec.analysis.comparison.compare import compare as compare_runs
+from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.report import AnalysisOptions, analyse
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.render.analysis import analysis_report
-from aiperf_spec.render.compare import compare_report
-from aiperf_spec.render.comparison import runs_table
+from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.histogram import folded, sparkline
-from aiperf_spec.render.notices import word
+from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.side_by_side import runs_table
 from aiperf_spec.render.tables import run_report
-from aiperf_spec.render.text import middle, narrow, number, plain
+from aiperf_spec.render.text import middle, narrow, number, printable
 from tests.records import failed, record
 from tests.simulated_runs import simulated_run
 
@@ -128,14 +128,14 @@ def test_runs_side_by_side_fit() -> None:
     ],
 )
 def test_text_of_others_is_spelled_out(text: str, safe: str) -> None:
-    assert plain(text) == safe
-    line = shown(Text(plain(text)), 80).removesuffix("\n")
+    assert printable(text) == safe
+    line = shown(Text(printable(text)), 80).removesuffix("\n")
     assert line == safe
     assert line.isprintable()
 
 
 def test_long_text_is_cut() -> None:
-    assert len(plain("x" * 10_000_000)) == 200
+    assert len(printable("x" * 10_000_000)) == 200
     assert middle("meta-llama/Llama-3.1-8B-Instruct", 13) == "meta-l…struct"
     assert middle("short", 13) == "short"
 
@@ -168,12 +168,12 @@ def test_numbers_keep_columns_narrow(value: float | None, text: str) -> None:
 )
 def test_missing_acceptance_is_explained_for_the_engine(owner: str | None, said: str, unsaid: str) -> None:
     values = {"owned_by": owner, "usage_off": False, "asked_sglang": False}
-    text = word(Notice(NoticeKind.NO_ACCEPTANCE, values))
+    text = notice_text(Notice(NoticeKind.NO_ACCEPTANCE, values))
     assert said in text
     assert unsaid not in text
     assert "proxy" in text
     assert "include_usage" not in text
-    assert "include_usage is off" in word(Notice(NoticeKind.NO_ACCEPTANCE, {**values, "usage_off": True}))
+    assert "include_usage is off" in notice_text(Notice(NoticeKind.NO_ACCEPTANCE, {**values, "usage_off": True}))
 
 
 def test_every_notice_has_words() -> None:
@@ -202,7 +202,7 @@ def test_every_notice_has_words() -> None:
         "max": 3.0,
     }
     for kind in NoticeKind:
-        assert word(Notice(kind, values))
+        assert notice_text(Notice(kind, values))
 
 
 @pytest.mark.parametrize("width", [80, 140])

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.client import Client, Exchange
-from aiperf_spec.client_errors import RequestFailedError
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.client.client import Client, RequestTrace
+from aiperf_spec.client.failures import RequestFailedError
+from aiperf_spec.client.transport import direct
+from aiperf_spec.client.transport.connection import Connection
+from aiperf_spec.client.transport.exchange import Target
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind
-from aiperf_spec.transport import direct
-from aiperf_spec.transport.connection import Connection
-from aiperf_spec.transport.exchange import Target
-from aiperf_spec.urls import split_endpoint
 from aiperf_spec.wire.encoding import UndecodableError, decoder
-from aiperf_spec.wire.reader import ResponseReader
+from aiperf_spec.wire.response_reader import ResponseReader
 from tests.raw_server import (
     DONE,
     STREAM_HEAD,
@@ -56,8 +56,8 @@ def said(reader: ResponseReader) -> str:
     return "".join(response.text for response in reader.responses)
 
 
-async def ask(client: Client) -> tuple[Exchange, ResponseReader]:
-    exchange, reader = Exchange(), ResponseReader(())
+async def ask(client: Client) -> tuple[RequestTrace, ResponseReader]:
+    exchange, reader = RequestTrace(), ResponseReader(())
     await client.post(b"{}", "id", exchange, reader)
     return exchange, reader
 
@@ -154,7 +154,7 @@ class TestMemory:
                         reader = ResponseReader(())
                         readers.append(weakref.ref(reader))
                         with pytest.raises(RequestFailedError):
-                            await client.post(b"{}", "id", Exchange(), reader)
+                            await client.post(b"{}", "id", RequestTrace(), reader)
                         del reader
                         await asyncio.sleep(0.01)
                     alive = [ref for ref in readers if ref() is not None]

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
+from aiperf_spec.adapters.engine_timing import TIMING_FIELDS
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram
 from aiperf_spec.adapters.shape import Shape
-from aiperf_spec.adapters.timing import TIMING_FIELDS
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 

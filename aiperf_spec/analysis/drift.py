@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, linearised, missing, ratio, scatter
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.run import RequestRecord
 
 PARTS = 10

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.figures import FACTS, Figures, Name, resolve
+from aiperf_spec.analysis.gate_figures import FLAGS, Figures, Name, resolve
 from aiperf_spec.analysis.intervals import Estimate
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.errors import ConfigError
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -41,7 +41,7 @@ _SHAPE = "write it as METRIC >= NUMBER, for example 'acceptance_length >= 2.1' o
 
 @dataclass(slots=True, frozen=True)
 class Gate:
-    """One condition. `bound` is a number, or a truth value of a fact, or the factor of `base` where `relative`."""
+    """One condition. `bound` is a number, or a truth value of a flag, or the factor of `base` where `relative`."""
 
     expression: str
     name: Name
@@ -54,7 +54,7 @@ class Gate:
 class GateResult:
     """A gate and how it ended.
 
-    `figure` holds the value and its interval; `fact` a truth value instead. `threshold` is the number that the value
+    `figure` holds the value and its interval; `flag` a truth value instead. `threshold` is the number that the value
     was held against; under --strict, `apart` of a relative gate is the figure less its threshold. `reason` says why a
     gate could not be met for want of a value, or, under --strict, of an interval; None where it was judged.
     """
@@ -63,7 +63,7 @@ class GateResult:
     passed: bool
     figure: Estimate
     threshold: float | None = None
-    fact: bool | None = None
+    flag: bool | None = None
     reason: Missing | None = None
     apart: Estimate | None = None
 
@@ -113,7 +113,7 @@ def evaluate(
 
     A figure without a value fails its gate. Under `strict` the end of the interval that is nearer to failing has to
     pass too (the lower one for >=); of a relative gate it is the interval of the difference to factor * base, paired
-    where prompts match. A figure that has no interval by its nature (one number a run, a fact) is judged by its value;
+    where prompts match. A figure that has no interval by its nature (one number a run, a flag) is judged by its value;
     one whose interval is missing because n is too small fails.
     """
     gates = [parse_gate(each) if isinstance(each, str) else each for each in expressions]
@@ -123,12 +123,12 @@ def evaluate(
 
 
 def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) -> GateResult:
-    if gate.name.tag in FACTS:
-        fact = figures.fact(gate.name)
+    if gate.name.tag in FLAGS:
+        flag = figures.flag(gate.name)
         empty = Estimate(None, reason=Missing.NO_RECORDS)
-        if fact is None:
+        if flag is None:
             return GateResult(gate, False, empty, reason=Missing.NO_RECORDS)
-        return GateResult(gate, _OPERATORS[gate.operator](fact, gate.bound), empty, fact=fact)
+        return GateResult(gate, _OPERATORS[gate.operator](flag, gate.bound), empty, flag=flag)
     figure = figures.find(gate.name)
     if figure.value is None:
         return GateResult(gate, False, figure, reason=figure.reason or Missing.NO_RECORDS)

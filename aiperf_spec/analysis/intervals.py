@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis import student
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 
 MIN_CLUSTERS = 5
 """With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
+from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.intervals import Estimate
-from aiperf_spec.analysis.pools import CategoryPool
 
 CONVENTIONAL = (
     *("coding", "humanities", "math", "multilingual", "qa", "rag", "reasoning", "roleplay", "stem"),
@@ -75,7 +75,7 @@ class RunFigures:
     names: list[str]
     origin: Origin | None
     """None where the run has nothing for the metric."""
-    pools: dict[str, CategoryPool] = field(default_factory=dict)
+    pools: dict[str, CategoryTotals] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
     requests: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class RunFigures:
     def pooled(self, metric: MatrixMetric) -> Cell | None:
         """Return its figure over all columns together; None where the sums for it are missing."""
         if self.pools:
-            total = CategoryPool()
+            total = CategoryTotals()
             for pool in self.pools.values():
                 total.merge(pool)
             return _pool_cell(metric, total, squares=self.origin is Origin.RECORDS)
@@ -116,7 +116,7 @@ class RunFigures:
         if self.succeeded is not None:
             self.succeeded = None if other.succeeded is None else self.succeeded + other.succeeded
         for column, pool in other.pools.items():
-            self.pools.setdefault(column, CategoryPool()).merge(pool)
+            self.pools.setdefault(column, CategoryTotals()).merge(pool)
         for column, span in other.spans.items():
             mine = self.spans.setdefault(column, Span(0, span.start_ns, span.end_ns))
             mine.tokens += span.tokens
@@ -128,7 +128,7 @@ class RunFigures:
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
 
 
-def _pool_cell(metric: MatrixMetric, pool: CategoryPool, *, squares: bool) -> Cell:
+def _pool_cell(metric: MatrixMetric, pool: CategoryTotals, *, squares: bool) -> Cell:
     estimate: Estimate = pool.rate() if metric is MatrixMetric.ACCEPT_RATE else pool.length()
     low, high = (estimate.low, estimate.high) if squares else (None, None)
     return Cell(estimate.value, pool.requests or None, low, high)

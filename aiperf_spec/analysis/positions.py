@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Terms, added_up, cluster_keys, has_turns
 from aiperf_spec.analysis.intervals import Estimate, missing, ratio
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aiperf_spec.analysis import student
 from aiperf_spec.analysis.intervals import Estimate, missing
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 
 
 def percentile_interval(values: Sequence[float], q: float, value: float) -> Estimate:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from aiperf_spec.analysis.clusters import Terms, clustered, grouped, has_turns, measured
 from aiperf_spec.analysis.drift import Drift, drift
 from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
+from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prompt_length
 from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
-from aiperf_spec.analysis.requests import Outliers, PromptLength, outliers, prompt_length
 from aiperf_spec.analysis.speed import SpeedUp, coverage, pooled_itl, speed_up, step_time
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.models.run import RequestRecord

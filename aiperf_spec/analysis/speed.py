@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, ratio, scatter
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.run import RequestRecord
 
 _NS_PER_MS = 1e6

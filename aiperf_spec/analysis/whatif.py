@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tallies
-from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.models.run import RequestRecord
 
 KNOWN_ENGINES = frozenset({"vllm", "tensorrt_llm", "sglang"})

@@ -7,7 +7,7 @@ from rich.text import Text
 from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.render.layout import add_columns, new_table
-from aiperf_spec.render.text import plain
+from aiperf_spec.render.text import printable
 
 
 def adapters() -> None:
@@ -18,7 +18,9 @@ def adapters() -> None:
     add_columns(table, "engine", "payload path", "from", right=False)
     for adapter in registry.adapters:
         path = ".".join(adapter.implementation.payload_path)
-        table.add_row(Text(plain(adapter.name)), Text(plain(path)), Text(plain(adapter.distribution or "built in")))
+        table.add_row(
+            Text(printable(adapter.name)), Text(printable(path)), Text(printable(adapter.distribution or "built in"))
+        )
     stdout().print(table)
     for warning in registry.warnings:
-        note(plain(warning, 400))
+        note(printable(warning, 400))

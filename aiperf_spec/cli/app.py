@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from aiperf_spec.choices import (
+from aiperf_spec.cli import parameters as options
+from aiperf_spec.config.choices import (
     ArrivalPattern,
     EndpointType,
     Engine,
@@ -18,7 +19,6 @@ from aiperf_spec.choices import (
     TableFormat,
     Ui,
 )
-from aiperf_spec.cli import parameters as options
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -112,7 +112,7 @@ def profile(
     from aiperf_spec.cli import run
     from aiperf_spec.cli.options import settings
     from aiperf_spec.cli.terminal import translated_errors
-    from aiperf_spec.config import parse_extra_inputs, parse_header
+    from aiperf_spec.config.settings import parse_extra_inputs, parse_header
 
     with translated_errors():
         values: dict[str, Any] = {
@@ -168,7 +168,7 @@ def profile(
     if dry_run:
         run.dry_run(chosen)
     else:
-        run.run(chosen, run.Surface(ui, quiet=quiet, as_json=as_json))
+        run.run(chosen, run.OutputOptions(ui, quiet=quiet, as_json=as_json))
 
 
 @app.command()
@@ -211,7 +211,7 @@ def report(
     """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
     from aiperf_spec.analysis import AnalysisOptions
     from aiperf_spec.cli import report as command
-    from aiperf_spec.cli.examine import Examination
+    from aiperf_spec.cli.analysis import Examination
     from aiperf_spec.cli.terminal import translated_errors
 
     with translated_errors():
@@ -285,7 +285,7 @@ def doctor(
     """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
     from aiperf_spec.cli import doctor as command
     from aiperf_spec.cli.terminal import translated_errors
-    from aiperf_spec.config import parse_extra_inputs, parse_header
+    from aiperf_spec.config.settings import parse_extra_inputs, parse_header
 
     with translated_errors():
         values: dict[str, Any] = {

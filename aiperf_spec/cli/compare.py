@@ -8,22 +8,22 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from aiperf_spec.analysis.comparison import compare as compare_runs
-from aiperf_spec.analysis.figures import Figures
+from aiperf_spec.analysis.comparison.compare import compare as compare_runs
+from aiperf_spec.analysis.comparison.mismatches import Run
+from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, all_met, evaluate
-from aiperf_spec.analysis.mismatches import Run
-from aiperf_spec.choices import TableFormat
-from aiperf_spec.cli.against import facts_of, read_gates
+from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.artifacts.read.run_settings import load_run_settings
+from aiperf_spec.artifacts.write.comparison_json import comparison_json
+from aiperf_spec.cli.gates import flags_of_folder, read_gates
 from aiperf_spec.cli.page import comparison_html, expect_page, write_page
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
+from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.errors import ExitCode, SpecProfileError
-from aiperf_spec.export.comparison import comparison_json
-from aiperf_spec.export.facts import load_facts
-from aiperf_spec.export.load import load_records
 from aiperf_spec.models.run import Phase
-from aiperf_spec.render.compare import compare_report
+from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.gates import gates_table
-from aiperf_spec.render.text import plain, plural
+from aiperf_spec.render.text import plural, printable
 
 
 def compare(
@@ -47,7 +47,7 @@ def compare(
         comparisons = compare_runs(runs[0], runs[1:])
         results: list[list[GateResult]] = []
         if gates:
-            before, *after = (Figures(run.records, facts=facts_of(Path(run.name))) for run in runs)
+            before, *after = (Figures(run.records, flags=flags_of_folder(Path(run.name))) for run in runs)
             results = [evaluate(gates, figures, before, strict=strict) for figures in after]
     if form is TableFormat.JSON:
         document = comparison_json(comparisons, results if gates else None)
@@ -56,7 +56,7 @@ def compare(
         stdout().print(compare_report(comparisons))
         for run, judged in zip(runs[1:], results, strict=False):
             stdout().print("")
-            stdout().print(gates_table(judged, strict=strict, title=f"Gates, {plain(run.name, 60)}"))
+            stdout().print(gates_table(judged, strict=strict, title=f"Gates, {printable(run.name, 60)}"))
     if page is not None:
         with translated_errors():
             write_page(page, comparison_html(comparisons, runs, results, strict=strict))
@@ -70,5 +70,5 @@ def _load(folder: Path) -> Run:
         raise SpecProfileError(f"{str(folder)!r} holds no successful request, so there is nothing to compare")
     if loaded.unreadable:
         lines = plural(len(loaded.unreadable), "unreadable line")
-        note(f"{plain(str(folder), 200)}: {lines} left out")
-    return Run(str(folder), records, load_facts(folder))
+        note(f"{printable(str(folder), 200)}: {lines} left out")
+    return Run(str(folder), records, load_run_settings(folder))

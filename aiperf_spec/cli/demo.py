@@ -10,9 +10,9 @@ from rich.rule import Rule
 
 from aiperf_spec.cli.run import exit_code, measure, report
 from aiperf_spec.cli.terminal import stdout, translated_errors
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
-from aiperf_spec.render.comparison import runs_table
+from aiperf_spec.render.side_by_side import runs_table
 from aiperf_spec.simulator import SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 

@@ -7,15 +7,15 @@ from typing import Any
 import typer
 
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
-from aiperf_spec.client import Client
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.client.client import Client
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
-from aiperf_spec.loop import run_in_loop
+from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
-from aiperf_spec.render.diagnosis import ServerFacts, diagnose, diagnosis_report
-from aiperf_spec.render.notices import engine_of, word
-from aiperf_spec.urls import split_endpoint
+from aiperf_spec.render.diagnosis import ServerInfo, diagnose, diagnosis_report
+from aiperf_spec.render.notices import engine_of, notice_text
 
 MAX_TOKENS = 16
 _ASK = "return_spec_tokens_details"
@@ -32,20 +32,20 @@ def doctor(values: dict[str, Any]) -> None:
         config = ProfileConfig.create(
             **{"temperature": 0, **values}, request_count=1, max_tokens=MAX_TOKENS, worst=0, rows=0
         )
-        facts = run_in_loop(_look(config))
-        asked = facts.engine == "sglang" and _ASK not in config.extra_inputs
+        server = run_in_loop(_look(config))
+        asked = server.engine == "sglang" and _ASK not in config.extra_inputs
         if asked:
             config = config.model_copy(update={"extra_inputs": {**config.extra_inputs, _ASK: True}})
         result = profile(config)
-        diagnosis = diagnose(result, facts, asked_for_user=asked)
+        diagnosis = diagnose(result, server, asked_for_user=asked)
     stdout().print(diagnosis_report(diagnosis))
     for notice in result.notices:
         if notice.kind in _TOLD:
-            note(word(notice))
+            note(notice_text(notice))
     raise typer.Exit(ExitCode.OK if diagnosis.reported else ExitCode.NO_SUCCESS)
 
 
-async def _look(config: ProfileConfig) -> ServerFacts:
+async def _look(config: ProfileConfig) -> ServerInfo:
     server = split_endpoint(config.url)
     async with Client(config, server) as client:
         models = await client.get_json(server.models)
@@ -58,7 +58,7 @@ async def _look(config: ProfileConfig) -> ServerFacts:
             info = await client.get_json(f"{server.root}/get_server_info")
             version = version or _text(info, "version")
             algorithm = _text(info, "speculative_algorithm")
-    return ServerFacts(owner, engine, version, algorithm)
+    return ServerInfo(owner, engine, version, algorithm)
 
 
 def _owner(answer: Any, model: str | None) -> str | None:

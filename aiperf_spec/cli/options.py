@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
 
 _PARAMETERS = {"headers": "header"}
@@ -46,7 +46,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {str(file)!r}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"--config {str(file)!r}: not UTF-8") from None
-    from aiperf_spec.config_file import parse_config
+    from aiperf_spec.config.yaml_file import parse_config
 
     return parse_config(text, str(file), os.environ, file.parent)
 

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from aiperf_spec.analysis.comparison import ComparisonSet
+from aiperf_spec.analysis.comparison.compare import ComparisonSet
+from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_matrix
-from aiperf_spec.analysis.mismatches import Run
 from aiperf_spec.analysis.report import analyse
-from aiperf_spec.cli.grouping import by_model, from_summary, notices_of
+from aiperf_spec.artifacts import names
+from aiperf_spec.artifacts.read.answers import load_answers
+from aiperf_spec.artifacts.read.folders import RunFolder, existing, find_runs
+from aiperf_spec.artifacts.read.matrix_figures import run_figures
+from aiperf_spec.artifacts.read.run import load_run
+from aiperf_spec.artifacts.read.summary import load_summary
+from aiperf_spec.artifacts.read.totals import read_totals
+from aiperf_spec.artifacts.write.analysis_json import load_baseline
+from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.errors import ConfigError, ExportError
-from aiperf_spec.export import names
-from aiperf_spec.export.analysis import load_baseline
-from aiperf_spec.export.figures import run_figures
-from aiperf_spec.export.folders import RunFolder, existing, find_runs
-from aiperf_spec.export.loaded import load_run
-from aiperf_spec.export.pools import read_pools
-from aiperf_spec.export.resummary import load_summary
-from aiperf_spec.export.texts import load_texts
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import RequestRecord
-from aiperf_spec.render.page.plots import require_matplotlib
+from aiperf_spec.render.html.svg_plots import require_matplotlib
 
 if TYPE_CHECKING:
-    from aiperf_spec.cli.examine import Examination
-    from aiperf_spec.render.page.runs import PageRun
+    from aiperf_spec.cli.analysis import Examination
+    from aiperf_spec.render.html.runs_page import PageRun
 
 
 def expect_page(file: Path) -> None:
@@ -41,7 +41,7 @@ def expect_page(file: Path) -> None:
 
 def report_html(runs: Sequence[RunFolder], asked: Examination, *, pool: bool = False) -> bytes:
     """Return the page of runs, analysed as asked; with `pool`, all runs of a model are one."""
-    from aiperf_spec.render.page.runs import runs_page
+    from aiperf_spec.render.html.runs_page import runs_page
 
     groups = by_model(runs) if pool else [[run] for run in runs]
     baseline = None if asked.baseline is None else load_baseline(asked.baseline)
@@ -52,7 +52,7 @@ def comparison_html(
     comparisons: ComparisonSet, runs: Sequence[Run], gates: Sequence[Sequence[GateResult]], *, strict: bool
 ) -> bytes:
     """Return the page of a comparison; the first run is the base."""
-    from aiperf_spec.render.page.comparison import ComparedRun, comparison_page
+    from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
 
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
     matrix = _matrix(find_runs([Path(run.name) for run in runs]))
@@ -77,7 +77,7 @@ def _refuse_folder(file: Path) -> None:
 
 
 def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[RequestRecord] | None) -> PageRun:
-    from aiperf_spec.render.page.runs import PageRun
+    from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
     if from_summary(group):
@@ -89,7 +89,7 @@ def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[Req
     analysis = analyse(result.records, asked.options, baseline=baseline)
     texts = {}
     if result.artifact_dir is not None:
-        texts = load_texts(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})
+        texts = load_answers(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})
     name = ", ".join(run.name for run in group)
     return PageRun(name, result, summarise(result.records), analysis, _configuration(first), texts)
 
@@ -111,7 +111,7 @@ def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:
             None,
             intervals=True,
             pool=pool,
-            records=read_pools(run.path, clustered=True) if run.has_records else None,
+            records=read_totals(run.path, clustered=True) if run.has_records else None,
         )
         for run in runs
     ]

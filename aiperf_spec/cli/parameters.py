@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aiperf_spec.choices import ArrivalPattern, EndpointType, ExportLevel, SamplingStrategy, Ui
+from aiperf_spec.config.choices import ArrivalPattern, EndpointType, ExportLevel, SamplingStrategy, Ui
 from aiperf_spec.version import __version__
 
 SERVER, LOAD, PROMPTS, REQUEST, OUTPUT = "Server", "Load", "Prompts", "Request", "Output"

@@ -13,25 +13,25 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
-from aiperf_spec.choices import ReportFormat, ReportMetric, ReportSource
-from aiperf_spec.cli.examine import Examination, examine
-from aiperf_spec.cli.grouping import by_model, from_summary, notices_of
+from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
+from aiperf_spec.artifacts.read.matrix_figures import run_figures
+from aiperf_spec.artifacts.read.run import load_run
+from aiperf_spec.artifacts.read.summary import load_summary
+from aiperf_spec.artifacts.read.totals import RecordTotals, read_totals
+from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
+from aiperf_spec.artifacts.write.summary_files import figures_json
+from aiperf_spec.cli.analysis import Examination, examine
 from aiperf_spec.cli.page import expect_page, report_html, write_page
+from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
+from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
-from aiperf_spec.export.figures import run_figures
-from aiperf_spec.export.folders import RunFolder, find_runs
-from aiperf_spec.export.loaded import load_run
-from aiperf_spec.export.matrix import matrix_csv, matrix_json, matrix_markdown
-from aiperf_spec.export.pools import RecordPools, read_pools
-from aiperf_spec.export.resummary import load_summary
-from aiperf_spec.export.summary import figures_json
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.render.matrix import matrix_report, notes
-from aiperf_spec.render.notices import word
+from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_report
-from aiperf_spec.render.text import plain, plural
+from aiperf_spec.render.text import plural, printable
 
 _WIDE = 100_000
 _ABOUT_TIME = frozenset({NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY})
@@ -102,7 +102,7 @@ def _repeat_notices(runs: Sequence[RunFolder], *, own: bool, of_time: bool) -> N
     for run in runs:
         for notice in notices_of([run]):
             if own or (of_time and notice.kind in _ABOUT_TIME):
-                note(word(notice) if len(runs) == 1 else f"{plain(run.name, 400)}: {word(notice)}")
+                note(notice_text(notice) if len(runs) == 1 else f"{printable(run.name, 400)}: {notice_text(notice)}")
 
 
 class NothingToReportError(SpecProfileError):
@@ -111,14 +111,14 @@ class NothingToReportError(SpecProfileError):
     exit_code = ExitCode.NO_SUCCESS
 
 
-def _pools(runs: Sequence[RunFolder], metric: MatrixMetric, options: ReportOptions) -> dict[Path, RecordPools]:
+def _pools(runs: Sequence[RunFolder], metric: MatrixMetric, options: ReportOptions) -> dict[Path, RecordTotals]:
     if metric is MatrixMetric.THROUGHPUT or options.origin not in (None, Origin.RECORDS):
         return {}
-    return {run.path: read_pools(run.path, clustered=options.intervals) for run in runs if run.has_records}
+    return {run.path: read_totals(run.path, clustered=options.intervals) for run in runs if run.has_records}
 
 
 def _wants_own_tables(
-    runs: Sequence[RunFolder], pools: dict[Path, RecordPools], metric: MatrixMetric, options: ReportOptions
+    runs: Sequence[RunFolder], pools: dict[Path, RecordTotals], metric: MatrixMetric, options: ReportOptions
 ) -> bool:
     if options.form is not ReportFormat.TABLE or metric is not MatrixMetric.ACCEPT_LENGTH:
         return False
@@ -159,7 +159,7 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
 def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[RenderableType]:
     if several or len(group) > 1:
         title = str(group[0].path) if len(group) == 1 else f"{plural(len(group), 'run')} as one: {_names(group)}"
-        yield Text(plain(title, 400), style="bold")
+        yield Text(printable(title, 400), style="bold")
     if from_summary(group):
         loaded = load_run([RunFolder(group[0].path, group[0].summary, summary_only=True)])
         result = loaded.result
@@ -174,7 +174,7 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
     loaded = load_run(group)
     yield run_report(loaded.result, summarise(loaded.result.records))
     if loaded.unreadable:
-        note(plain(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out", 400))
+        note(printable(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out", 400))
 
 
 def _names(group: Sequence[RunFolder]) -> str:

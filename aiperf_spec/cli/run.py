@@ -10,30 +10,30 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from aiperf_spec.choices import Ui
+from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
+from aiperf_spec.artifacts.write.summary_files import summary_json
+from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode, ExportError
-from aiperf_spec.export.names import RECORDS_JSONL, SUMMARY_JSON
-from aiperf_spec.export.summary import summary_json
-from aiperf_spec.export.writer import ArtifactWriter
+from aiperf_spec.load.requester import Sink
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.models.response import Texts
+from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
 from aiperf_spec.render.analysis import analysis_report
-from aiperf_spec.render.notices import word
+from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
-from aiperf_spec.runner import Sink
 
 if TYPE_CHECKING:
-    from aiperf_spec.cli.against import Gates
+    from aiperf_spec.cli.gates import Gates
 
 
 @dataclass(slots=True, frozen=True)
-class Surface:
+class OutputOptions:
     """How a run is shown: `ui` while it goes on; then all tables, the acceptance table, or JSON."""
 
     ui: Ui = Ui.AUTO
@@ -46,9 +46,9 @@ class Surface:
         return Ui.NONE if self.quiet and self.ui is Ui.AUTO else self.ui
 
 
-def run(config: ProfileConfig, surface: Surface | None = None) -> None:
+def run(config: ProfileConfig, surface: OutputOptions | None = None) -> None:
     """Profile, print and export; leaves with the run's exit code."""
-    surface = surface or Surface()
+    surface = surface or OutputOptions()
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
         gates = _gates(config)
@@ -67,15 +67,15 @@ def run(config: ProfileConfig, surface: Surface | None = None) -> None:
 def _gates(config: ProfileConfig) -> Gates | None:
     if not (config.require or config.base or config.strict):
         return None
-    from aiperf_spec.cli.against import Gates
+    from aiperf_spec.cli.gates import Gates
 
     return Gates(config.require, base=config.base, strict=config.strict)
 
 
 def _are_met(gates: Gates, result: RunResult, summary: Summary, console: Console) -> bool:
-    from aiperf_spec.cli.against import facts_of_run
+    from aiperf_spec.cli.gates import flags_of_run
 
-    return gates.check(result.records, summary=summary, facts=facts_of_run(result), console=console)
+    return gates.check(result.records, summary=summary, flags=flags_of_run(result), console=console)
 
 
 def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary, ExportError | None]:
@@ -104,9 +104,9 @@ def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | No
     return {Phase.WARMUP: config.warmup_request_count, Phase.PROFILING: count}
 
 
-def report(result: RunResult, summary: Summary, surface: Surface | None = None) -> None:
+def report(result: RunResult, summary: Summary, surface: OutputOptions | None = None) -> None:
     """Print tables or JSON on stdout, notices and where the files are on stderr."""
-    surface = surface or Surface()
+    surface = surface or OutputOptions()
     if surface.as_json:
         stdout().print(Text(summary_json(result, summary).decode().rstrip()), soft_wrap=True)
     elif surface.quiet:
@@ -116,18 +116,18 @@ def report(result: RunResult, summary: Summary, surface: Surface | None = None) 
     if result.analysis is not None and not surface.as_json and not surface.quiet:
         stdout().print(analysis_report(result.analysis, by_category=result.config.by_category, texts=_texts(result)))
     for notice in result.notices:
-        note(word(notice))
+        note(notice_text(notice))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
         stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
 
 
-def _texts(result: RunResult) -> dict[int, Texts]:
+def _texts(result: RunResult) -> dict[int, PromptAndAnswer]:
     # Only raw level keeps them, in its file: records have none.
-    from aiperf_spec.export.texts import load_texts
+    from aiperf_spec.artifacts.read.answers import load_answers
 
     indexes = {outlier.index for outlier in result.analysis.outliers.requests}
-    return {} if result.artifact_dir is None else load_texts(result.artifact_dir, indexes)
+    return {} if result.artifact_dir is None else load_answers(result.artifact_dir, indexes)
 
 
 def exit_code(result: RunResult, summary: Summary) -> ExitCode:

@@ -7,7 +7,7 @@ import os
 import signal
 
 from aiperf_spec.errors import ExitCode
-from aiperf_spec.runner import Stop
+from aiperf_spec.load.stop import Stop
 
 EXIT_CODES = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from aiperf_spec.errors import ExitCode, SpecProfileError
-from aiperf_spec.render.text import plain
+from aiperf_spec.render.text import printable
 
 
 class _PipeConsole(Console):
@@ -61,6 +61,6 @@ def translated_errors() -> Iterator[None]:
 def show_error(error: SpecProfileError) -> None:
     """Print what happened and what to try, on stderr."""
     console = stderr()
-    console.print(Text.assemble(("error: ", "bold red"), plain(error.message, 1000)), soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), printable(error.message, 1000)), soft_wrap=True)
     if error.remedy:
-        console.print(Text.assemble(("try:   ", "bold"), plain(error.remedy, 1000)), soft_wrap=True)
+        console.print(Text.assemble(("try:   ", "bold"), printable(error.remedy, 1000)), soft_wrap=True)

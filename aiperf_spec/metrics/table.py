@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from aiperf_spec.metrics import latency
-from aiperf_spec.metrics.acceptance import PooledAcceptance, accepted_per_verified
+from aiperf_spec.metrics.pooled import PooledAcceptance, accepted_per_verified
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord, ServerTiming
 

@@ -17,7 +17,7 @@ class Usage:
 
 
 @dataclass(slots=True, frozen=True)
-class Texts:
+class PromptAndAnswer:
     """The last text that a request asked, and the text of its answer, reasoning included."""
 
     prompt: str

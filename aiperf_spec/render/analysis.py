@@ -10,22 +10,22 @@ from rich.text import Text
 
 from aiperf_spec.analysis.drift import Drift
 from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.outliers import Outliers
 from aiperf_spec.analysis.positions import PositionCurve
-from aiperf_spec.analysis.reasons import Missing
 from aiperf_spec.analysis.report import Analysis, GroupAnalysis
-from aiperf_spec.analysis.requests import Outliers
 from aiperf_spec.analysis.whatif import WhatIf
-from aiperf_spec.models.response import Texts
+from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.render.layout import add_columns, new_table, titled
-from aiperf_spec.render.reasons import LONG, MENDED_BY_CHAIN, figure, interval, signed
-from aiperf_spec.render.text import count, middle, number, plain, plural
+from aiperf_spec.render.missing import LONG, MENDED_BY_CHAIN, figure, interval, signed
+from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _MODELLED_ROWS = 16
 """Draft lengths shown; files have all."""
 
 
 def analysis_report(
-    analysis: Analysis, *, by_category: bool = False, texts: Mapping[int, Texts] | None = None
+    analysis: Analysis, *, by_category: bool = False, texts: Mapping[int, PromptAndAnswer] | None = None
 ) -> RenderableType:
     """Return the analysis of a run as tables; `texts` are prompt and answer of outliers by index, at raw level."""
     parts: list[RenderableType] = []
@@ -34,7 +34,7 @@ def analysis_report(
     return Renderables(*parts)
 
 
-def _parts(analysis: Analysis, texts: Mapping[int, Texts], *, by_category: bool) -> Iterator[RenderableType]:
+def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[RenderableType]:
     if not analysis.run.requests:
         return
     yield figures_table(analysis)
@@ -228,7 +228,7 @@ def _prompt_length(analysis: Analysis) -> str:
     )
 
 
-def outliers_table(outliers: Outliers, texts: Mapping[int, Texts]) -> RenderableType:
+def outliers_table(outliers: Outliers, texts: Mapping[int, PromptAndAnswer]) -> RenderableType:
     """Return the requests with the smallest acceptance length, and their texts where those were kept."""
     table = new_table("Worst requests by acceptance length")
     add_columns(table, "#")
@@ -247,6 +247,6 @@ def outliers_table(outliers: Outliers, texts: Mapping[int, Texts]) -> Renderable
     for each in outliers.requests:
         if each.index in texts:
             said = texts[each.index]
-            parts.append(Text(f"{each.index} asked: {plain(said.prompt, 160)}"))
-            parts.append(Text(f"{' ' * len(str(each.index))} got:   {plain(said.answer, 160)}"))
+            parts.append(Text(f"{each.index} asked: {printable(said.prompt, 160)}"))
+            parts.append(Text(f"{' ' * len(str(each.index))} got:   {printable(said.answer, 160)}"))
     return Renderables(*parts)

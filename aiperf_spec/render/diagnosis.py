@@ -14,7 +14,7 @@ from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.render.notices import ASK_DIRECTLY, ENABLE, engine_of
 from aiperf_spec.render.tables import REASONS
-from aiperf_spec.render.text import count, number, plain, plural
+from aiperf_spec.render.text import count, number, plural, printable
 
 ENGINES = {"vllm": "vLLM", "tensorrt_llm": "TensorRT-LLM", "sglang": "SGLang"}
 _SPECULATE = {
@@ -32,7 +32,7 @@ _USAGE = "leave stream_options.include_usage on: vLLM reports on the usage chunk
 
 
 @dataclass(slots=True, frozen=True)
-class ServerFacts:
+class ServerInfo:
     """What a server says of itself; None where it does not."""
 
     owner: str | None
@@ -51,15 +51,15 @@ class Diagnosis:
     reported: bool
 
 
-def diagnose(result: RunResult, facts: ServerFacts, *, asked_for_user: bool = False) -> Diagnosis:
+def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = False) -> Diagnosis:
     """Return the diagnosis of a run of one request; `asked_for_user` says that it asked SGLang, which runs do not."""
     record = result.profiled()[0] if result.profiled() else None
     acceptance = None if record is None else record.acceptance
-    engine = (acceptance.engine if acceptance is not None else None) or facts.engine or engine_of(result.owned_by)
-    counted = _speculates(result.server_metrics, facts)
+    engine = (acceptance.engine if acceptance is not None else None) or server.engine or engine_of(result.owned_by)
+    counted = _speculates(result.server_metrics, server)
     rows = [
-        ("Server", _server(result, facts, engine), ""),
-        ("Model", plain(result.model, 120), ""),
+        ("Server", _server(result, server, engine), ""),
+        ("Model", printable(result.model, 120), ""),
         ("Request", *_request(record)),
     ]
     if record is None or not record.succeeded:
@@ -74,14 +74,14 @@ def diagnose(result: RunResult, facts: ServerFacts, *, asked_for_user: bool = Fa
 
 def diagnosis_report(diagnosis: Diagnosis) -> RenderableType:
     """Return a diagnosis as lines, and what to change below."""
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
     for name, text, style in diagnosis.rows:
-        facts.add_row(name, Text(text, style=style))
+        grid.add_row(name, Text(text, style=style))
     if not diagnosis.changes:
-        return Renderables(facts, "", Text("Nothing to change.", style="green"))
-    parts: list[RenderableType] = [facts, "", Text("To change", style="bold")]
+        return Renderables(grid, "", Text("Nothing to change.", style="green"))
+    parts: list[RenderableType] = [grid, "", Text("To change", style="bold")]
     for change in diagnosis.changes:
         line = Table.grid(padding=(0, 1, 0, 0))
         line.add_row("-", Text(change))
@@ -89,12 +89,12 @@ def diagnosis_report(diagnosis: Diagnosis) -> RenderableType:
     return Renderables(*parts)
 
 
-def _server(result: RunResult, facts: ServerFacts, engine: str | None) -> str:
-    name = "an engine that is not known" if engine is None else ENGINES.get(engine, plain(engine, 40))
-    if facts.version is not None:
-        name += f" {plain(facts.version, 40)}"
-    owner = "" if facts.engine is not None or facts.owner is None else f" (owned_by {plain(facts.owner, 40)})"
-    return f"{name}{owner} at {plain(result.url)}"
+def _server(result: RunResult, server: ServerInfo, engine: str | None) -> str:
+    name = "an engine that is not known" if engine is None else ENGINES.get(engine, printable(engine, 40))
+    if server.version is not None:
+        name += f" {printable(server.version, 40)}"
+    owner = "" if server.engine is not None or server.owner is None else f" (owned_by {printable(server.owner, 40)})"
+    return f"{name}{owner} at {printable(result.url)}"
 
 
 def _request(record: RequestRecord | None) -> tuple[str, str]:
@@ -102,7 +102,7 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
         return "none was sent", "red"
     if record.error is not None:
         status = "" if record.error.status is None else f" {record.error.status}"
-        return f"failed: {record.error.kind}{status}: {plain(record.error.message, 300)}", "red"
+        return f"failed: {record.error.kind}{status}: {printable(record.error.message, 300)}", "red"
     tokens = "" if record.output_tokens is None else f", {plural(record.output_tokens, 'token')}"
     took = number((record.end_ns - record.start_ns) / 1e6, 0)
     return f"answered in {took} ms{tokens}", "green"
@@ -120,10 +120,10 @@ def _mend(record: RequestRecord | None) -> str:
     return "make this request succeed first: nothing can be said before"
 
 
-def _speculates(metrics: ServerMetrics | None, facts: ServerFacts) -> bool | None:
+def _speculates(metrics: ServerMetrics | None, server: ServerInfo) -> bool | None:
     """Return whether the server's own counters or settings say that it speculates; None where they do not say."""
-    if facts.algorithm is not None:
-        return facts.algorithm.lower() != "none"
+    if server.algorithm is not None:
+        return server.algorithm.lower() != "none"
     if metrics is None:
         return None
     counters = [metric for name, metric in metrics.metrics.items() if "spec_" in name and metric.type == "counter"]

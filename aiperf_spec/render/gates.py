@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.gates import GateResult
-from aiperf_spec.analysis.reasons import Missing
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.render.layout import add_columns, new_table
-from aiperf_spec.render.reasons import LONG, figure, interval, signed
-from aiperf_spec.render.text import number, plain
+from aiperf_spec.render.missing import LONG, figure, interval, signed
+from aiperf_spec.render.text import number, printable
 
 _DECIMALS = 4
 
@@ -30,16 +30,16 @@ def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: s
         value, span = figure(result.figure, _DECIMALS), interval(result.figure, _DECIMALS)
         bound = number(result.threshold, _DECIMALS)
         if result.gate.name.is_fact:
-            value = "not known" if result.fact is None else str(result.fact).lower()
+            value = "not known" if result.flag is None else str(result.flag).lower()
             span, bound = "–", str(result.gate.bound).lower()
         elif result.figure.value is None:
             value = "no value"
-        table.add_row(Text(plain(result.gate.expression, 120)), _of(result), value, span, bound, outcome)
+        table.add_row(Text(printable(result.gate.expression, 120)), _of(result), value, span, bound, outcome)
         if result.apart is not None:
             less = f"{signed(result.apart.value, _DECIMALS)} ({interval(result.apart, _DECIMALS)})"
-            notes.append(f"{plain(result.gate.expression, 120)}: value less bound {less}.")
+            notes.append(f"{printable(result.gate.expression, 120)}: value less bound {less}.")
         if result.reason is not None:
-            notes.append(f"{plain(result.gate.expression, 120)}: {_why(result)}.")
+            notes.append(f"{printable(result.gate.expression, 120)}: {_why(result)}.")
     if strict:
         notes.append("--strict: the end of the interval nearer to failing has to pass too.")
     return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
@@ -59,7 +59,7 @@ def _why(result: GateResult) -> str:
         return "nobody knows, for the server's counters were not read"
     if result.figure.value is None:
         missing = result.figure.reason or result.reason or Missing.NO_RECORDS
-        where = "" if result.gate.name.category is None else f" of category {plain(result.gate.name.category, 40)}"
+        where = "" if result.gate.name.category is None else f" of category {printable(result.gate.name.category, 40)}"
         return f"there is no value{where}: {LONG[missing]}"
     if result.reason is Missing.NOT_IN_BOTH:
         return "the base run has no value"

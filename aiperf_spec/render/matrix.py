@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Origin, RunFigures
 from aiperf_spec.render.layout import add_columns, new_table
-from aiperf_spec.render.text import count, middle, number, plain, plural
+from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _TITLES = {
     MatrixMetric.ACCEPT_LENGTH: "Acceptance length",
@@ -70,7 +70,7 @@ def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, in
     table = new_table(_TITLES[matrix.metric])
     add_columns(table, "Model", right=False)
     for name in columns:
-        table.add_column(Text(plain(name, 40)), justify="right", no_wrap=True)
+        table.add_column(Text(printable(name, 40)), justify="right", no_wrap=True)
     for row, lines in zip(matrix.rows, names, strict=True):
         cells: list[list[str]] = []
         for name in columns:
@@ -119,7 +119,7 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     if intervals:
         lines.append("Ranges are 95 %, clustered by request; none is given below 5 requests or without their records.")
     lines += [
-        f"{plain(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."
+        f"{printable(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."
         for run in matrix.runs
         if run.unreadable
     ]
@@ -127,5 +127,5 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
 
 
 def _list(runs: Sequence[RunFigures]) -> str:
-    shown = ", ".join(plain(" ".join(run.names), 60) for run in runs[:_LISTED])
+    shown = ", ".join(printable(" ".join(run.names), 60) for run in runs[:_LISTED])
     return shown if len(runs) <= _LISTED else f"{shown} and {plural(len(runs) - _LISTED, 'other')}"

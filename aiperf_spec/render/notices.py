@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aiperf_spec.models.run import Notice, NoticeKind
-from aiperf_spec.render.text import plain, plural
+from aiperf_spec.render.text import plural, printable
 
 ENABLE = {
     "vllm": "start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its --speculative-config",
@@ -16,7 +16,7 @@ ENABLE = {
 ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask the engine directly"
 
 
-def word(notice: Notice) -> str:
+def notice_text(notice: Notice) -> str:
     """Return a notice as text of one or a few lines, without markup."""
     return _WORDINGS[notice.kind](notice.values)
 
@@ -55,7 +55,7 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         f"{plural(values['count'], 'request')} met a kept-alive connection that the server had closed, and went out "
         "once more on a fresh one"
     ),
-    NoticeKind.ADAPTER: lambda values: plain(values["text"], 400),
+    NoticeKind.ADAPTER: lambda values: printable(values["text"], 400),
     NoticeKind.TOKENS_FROM_USAGE: lambda values: (
         "output and input lengths are the server's own counts (usage); --use-server-token-count says that this is meant"
     ),
@@ -86,24 +86,24 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         "--ca-file trusts a private certificate authority"
     ),
     NoticeKind.NO_SERVER_METRICS: lambda values: (
-        f"the server's own counters are not in this report: {plain(values['url'])}: {plain(values['reason'])}; "
+        f"the server's own counters are not in this report: {printable(values['url'])}: {printable(values['reason'])}; "
         "--server-metrics-url says where they are, --no-server-metrics that they are not wanted"
     ),
     NoticeKind.SERVER_METRICS_LOST: lambda values: (
         f"the server's counters could not be read after the last request, so they are not compared: "
-        f"{plain(values['url'])}: {plain(values['reason'])}"
+        f"{printable(values['url'])}: {printable(values['reason'])}"
     ),
     NoticeKind.SERVER_METRICS_GAPS: lambda values: (
-        f"{values['failed']} of {plural(values['of'], 'read')} of {plain(values['url'])} failed: averages over time "
-        "leave those moments out, growth of counters does not"
+        f"{values['failed']} of {plural(values['of'], 'read')} of {printable(values['url'])} failed: averages over "
+        "time leave those moments out, growth of counters does not"
     ),
     NoticeKind.UNSENT_TURNS: lambda values: (
         f"{plural(values['conversations'], 'conversation')} ended at a failed turn, and "
         f"{plural(values['turns'], 'turn')} after it went unsent"
     ),
     NoticeKind.SKIPPED_LINES: lambda values: (
-        f"{plural(values['count'], 'line')} of {plain(values['name'])} could not be read as a prompt and went unsent "
-        "(--skip-bad-lines)"
+        f"{plural(values['count'], 'line')} of {printable(values['name'])} could not be read as a prompt and went "
+        "unsent (--skip-bad-lines)"
     ),
     NoticeKind.REPEATED_IDS: lambda values: (
         f"{plural(values['count'], 'prompt')} repeat the id of an earlier one: the second of id X is recorded as X#2"
@@ -114,7 +114,7 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         "text shows"
     ),
     NoticeKind.PROXY: lambda values: (
-        f"requests went through the proxy {plain(values['proxy'])} that the environment names, and latencies include "
-        "it; set NO_PROXY for this host to go direct"
+        f"requests went through the proxy {printable(values['proxy'])} that the environment names, and latencies "
+        "include it; set NO_PROXY for this host to go direct"
     ),
 }

@@ -12,10 +12,10 @@ from typing import Self
 
 from rich.console import Console
 
-from aiperf_spec.choices import Ui
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import Phase, RequestRecord
-from aiperf_spec.render.live import Line, Standing, frame, simple_line
+from aiperf_spec.render.live_frame import Line, RunProgress, frame, simple_line
 
 _LOOK_SECONDS = 0.1
 _IDLE_SECONDS = 0.5
@@ -39,7 +39,7 @@ class Display:
         ui: Ui = Ui.AUTO,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self.standing = Standing(config)
+        self.progress = RunProgress(config)
         self._console = console
         self._clock = clock
         self._ui = chosen_ui(console, ui)
@@ -49,12 +49,12 @@ class Display:
 
     def expect(self, totals: Mapping[Phase, int | None]) -> None:
         """Say how many requests each phase will have; None where that is not known."""
-        self.standing.expect(totals)
+        self.progress.expect(totals)
 
     def sink(self, record: RequestRecord) -> None:
         """Take a finished request into account."""
         if self._ui is not Ui.NONE:
-            self.standing.take(record)
+            self.progress.take(record)
 
     def __enter__(self) -> Self:
         return self
@@ -68,24 +68,24 @@ class Display:
             self._write(f"\x1b[{rows}A" + "\r\x1b[2K\n" * rows + f"\x1b[{rows}A\r\x1b[2K")
             self._drawn = []
             return
-        self.standing.in_flight = 0
-        if self._wrote_line or (self._always_ends and self.standing.changes[0]):
-            self._write(simple_line(self.standing, self._clock()) + "\n")
+        self.progress.in_flight = 0
+        if self._wrote_line or (self._always_ends and self.progress.changes[0]):
+            self._write(simple_line(self.progress, self._clock()) + "\n")
 
     async def watch(self, in_flight: Callable[[], int | None]) -> None:
         """Show the run until cancelled; `in_flight` says how many requests are under way, None where nobody knows."""
         if self._ui is Ui.SIMPLE:
             while True:
                 await asyncio.sleep(_LINE_SECONDS)
-                self.standing.in_flight = in_flight()
-                self._write(simple_line(self.standing, self._clock()) + "\n")
+                self.progress.in_flight = in_flight()
+                self._write(simple_line(self.progress, self._clock()) + "\n")
                 self._wrote_line = True
         seen, at = None, 0.0
         while self._ui is Ui.LIVE:
-            self.standing.in_flight = in_flight()
+            self.progress.in_flight = in_flight()
             now = time.monotonic()
-            if self.standing.changes != seen or now - at >= _IDLE_SECONDS:
-                seen, at = self.standing.changes, now
+            if self.progress.changes != seen or now - at >= _IDLE_SECONDS:
+                seen, at = self.progress.changes, now
                 self.draw()
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -95,7 +95,7 @@ class Display:
             return
         width, height = self._console.size
         ascii_only = not self._console.encoding.lower().startswith("utf")
-        lines = frame(self.standing, self._clock(), width, height, ascii_only=ascii_only)
+        lines = frame(self.progress, self._clock(), width, height, ascii_only=ascii_only)
         style = self._console.color_system is not None
         painted = "".join(f"{paint(line, style=style, colour=not self._console.no_color)}\x1b[K\n" for line in lines)
         rows = _rows(self._drawn, width)

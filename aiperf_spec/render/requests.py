@@ -6,13 +6,13 @@ from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.text import Text
 
-from aiperf_spec.choices import ExportLevel
+from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.metrics.latency import request_latency, time_to_first_token
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.render.histogram import sparkline
 from aiperf_spec.render.layout import new_table
-from aiperf_spec.render.text import count, middle, number, plain
+from aiperf_spec.render.text import count, middle, number, printable
 
 _RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
 
@@ -81,7 +81,7 @@ def _outcome(record: RequestRecord) -> Text:
 def _rest(result: RunResult, total: int, shown: int) -> str:
     folder = result.artifact_dir
     if folder is not None and result.config.export_level is not ExportLevel.SUMMARY:
-        where = f"all are in {plain(str(folder / 'profile_export.jsonl'), 400)}"
+        where = f"all are in {printable(str(folder / 'profile_export.jsonl'), 400)}"
     else:
         where = "--export-level records writes all of them"
     return f"{count(shown)} of {count(total)} shown (--rows); {where}"

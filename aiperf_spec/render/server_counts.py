@@ -8,7 +8,7 @@ from rich.text import Text
 
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.layout import add_columns, new_table
-from aiperf_spec.render.text import count, plain, plural
+from aiperf_spec.render.text import count, plural, printable
 
 
 def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
@@ -62,7 +62,8 @@ def _accounts(reconciliation: Reconciliation, own: int) -> str:
 def _silent(reconciliation: Reconciliation) -> str:
     total = sum(reconciliation.silent.values())
     parts = (
-        f"{count(requests)} {plain(_REASONS.get(reason, reason))}" for reason, requests in reconciliation.silent.items()
+        f"{count(requests)} {printable(_REASONS.get(reason, reason))}"
+        for reason, requests in reconciliation.silent.items()
     )
     return f"{plural(total, 'request')} of ours ({', '.join(parts)})"
 

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.gaps import loop_lag
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import CategorySummary, Summary
@@ -21,7 +21,7 @@ from aiperf_spec.render.layout import new_table
 from aiperf_spec.render.requests import requests_table
 from aiperf_spec.render.server_counts import reconciliation_table
 from aiperf_spec.render.server_timing import server_timing_table
-from aiperf_spec.render.text import cell, count, middle, narrow, number, plain, plural
+from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
 
@@ -75,26 +75,26 @@ def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
 def run_table(result: RunResult, summary: Summary) -> RenderableType:
     """Return what was run, how many requests ended how, and the throughput of those that succeeded."""
     config = result.config
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_column(style="bold", no_wrap=True)
-    facts.add_column()
-    facts.add_row("Model", cell(result.model, 120))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    grid.add_row("Model", cell(result.model, 120))
     how = "streaming" if config.streaming else "not streaming"
-    facts.add_row("Requests to", Text(f"{plain(result.url)}, {config.endpoint_type}, {how}"))
+    grid.add_row("Requests to", Text(f"{printable(result.url)}, {config.endpoint_type}, {how}"))
     warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
-    facts.add_row("Load", f"{_load(config)}{warmup}")
-    facts.add_row("Prompts", Text(f"{plain(result.dataset.name, 60)} ({_prompts(result.dataset)})"))
-    facts.add_row("Outcome", _outcome(result, summary))
+    grid.add_row("Load", f"{_load(config)}{warmup}")
+    grid.add_row("Prompts", Text(f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)})"))
+    grid.add_row("Outcome", _outcome(result, summary))
     values = summary.run_values
     if "benchmark_duration" in values:
-        facts.add_row("Duration", f"{number(values['benchmark_duration'])} s, first start to last content")
+        grid.add_row("Duration", f"{number(values['benchmark_duration'])} s, first start to last content")
         requests = number(values.get("request_throughput"))
         tokens = number(values.get("output_token_throughput"))
-        facts.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
+        grid.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
     if (lag := loop_lag(result.loop_lags_ns)) is not None:
         shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
-        facts.add_row("Client lag", shown)
-    return facts
+        grid.add_row("Client lag", shown)
+    return grid
 
 
 def _prompts(dataset: DatasetInfo) -> str:

@@ -10,7 +10,7 @@ _ESCAPED = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 """Control, format (bidi overrides among them), private-use and surrogate characters, line and paragraph separators."""
 
 
-def plain(text: str, limit: int = 200) -> str:
+def printable(text: str, limit: int = 200) -> str:
     """Return one line of at most `limit` characters, with every invisible or commanding character spelled out."""
     cut = text[: limit + 1]
     spelled = "".join(_spell(c) if unicodedata.category(c) in _ESCAPED else c for c in " ".join(cut.split()))
@@ -26,7 +26,7 @@ def _spell(character: str) -> str:
 
 def middle(text: str, width: int) -> str:
     """Return a name cut in its middle, where names differ least, to `width` characters."""
-    name = plain(text, 400)
+    name = printable(text, 400)
     if len(name) <= width:
         return name
     head = (width - 1) // 2
@@ -35,7 +35,7 @@ def middle(text: str, width: int) -> str:
 
 def cell(text: str, limit: int = 200, style: str = "") -> Text:
     """Return safe text as a renderable in which rich looks for no markup."""
-    return Text(plain(text, limit), style=style)
+    return Text(printable(text, limit), style=style)
 
 
 def number(value: float | None, decimals: int = 2) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import orjson
 from aiohttp import web
@@ -13,9 +13,7 @@ from aiohttp import web
 from .call import Call, Event, Payload
 from .engines import Engine
 from .ledger import LedgerEntry
-
-if TYPE_CHECKING:
-    from .server import Listener
+from .listener import Listener
 
 HEADERS = {"Server": "uvicorn", "Vary": "Origin"}
 DONE = b"[DONE]"
@@ -26,7 +24,7 @@ class BrokenOffError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SimulatedRequest:
     """Hold a request, what is to be answered and where that is recorded.
 
     `started` is the event loop's time at arrival, from which every step is due.
@@ -47,7 +45,7 @@ class ResponseWriter:
     body_type: ClassVar[str] = "application/json"
     newline: ClassVar[bytes] = b"\n"
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: SimulatedRequest) -> None:
         self.exchange = exchange
         self.call = exchange.call
         self.response = web.StreamResponse(headers=HEADERS)

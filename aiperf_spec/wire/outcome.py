@@ -6,7 +6,7 @@ from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, RequestError
 
 
-def judge(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError | None:
+def request_failure(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError | None:
     """Return why the request failed, or None.
 
     A stream succeeds if some choice finished or the end mark came; a body if it holds a choice. Either fails on a

@@ -9,12 +9,12 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
-from aiperf_spec.choices import DatasetSelector, SamplingStrategy
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import DatasetSelector, SamplingStrategy
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
 from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
-from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile, Reading
+from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile, ReadOptions
 from aiperf_spec.workload.prompts import Prompt, order
 
 _LOOKED_AT = 10
@@ -199,7 +199,7 @@ def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> W
 
     A file of up to `limit_bytes` is checked whole, of a larger one the first rows.
     """
-    reading = Reading(
+    reading = ReadOptions(
         selector=config.dataset_selector,
         endpoint=config.endpoint_type,
         skip_bad_lines=config.skip_bad_lines,
@@ -217,7 +217,7 @@ def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> W
     )
 
 
-def open_files(paths: Sequence[Path], reading: Reading) -> list[PromptFile]:
+def open_files(paths: Sequence[Path], reading: ReadOptions) -> list[PromptFile]:
     """Open each of the files; in several, rows without an id are named after their file too."""
     if list(paths).count(STDIN) > 1:
         raise InputFileError("--input-file -: standard input can be read only once")
@@ -227,6 +227,6 @@ def open_files(paths: Sequence[Path], reading: Reading) -> list[PromptFile]:
 
 def load_prompts(path: Path | None) -> tuple[tuple[Prompt, ...], DatasetInfo]:
     """Return the prompts of one file of up to 64 MiB, or the built-in ones for None."""
-    workload = Workload(open_files(() if path is None else (path,), Reading()))
+    workload = Workload(open_files(() if path is None else (path,), ReadOptions()))
     assert workload.prompts is not None
     return workload.prompts, workload.info

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from aiperf_spec.choices import DatasetSelector, DatasetType, EndpointType
+from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType
 from aiperf_spec.errors import InputFileError
+from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt
 from aiperf_spec.workload.prompts import Prompt
-from aiperf_spec.workload.reading import FileKind, Row, rows
-from aiperf_spec.workload.shapes import EXPECTED, RowFaultError, detect, to_prompt
+from aiperf_spec.workload.rows import FileKind, Row, rows
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Up to this size a file is checked whole before the first request; a larger one is streamed."""
@@ -27,7 +27,7 @@ _LOOKED_AT = 10
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class ReadOptions:
     """How files are to be read: the same for all files of a run."""
 
     selector: DatasetSelector = field(default_factory=lambda: DatasetSelector.parse("auto"))
@@ -47,7 +47,7 @@ class PromptFile:
     goes through the file anew each time.
     """
 
-    def __init__(self, path: Path, reading: Reading, *, id_prefix: str = "") -> None:
+    def __init__(self, path: Path, reading: ReadOptions, *, id_prefix: str = "") -> None:
         self._reading = reading
         self._id_prefix = id_prefix
         self.path = _within(path, reading.selector) if path != STDIN and path.is_dir() else path

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from aiperf_spec.choices import SamplingStrategy
+from aiperf_spec.config.choices import SamplingStrategy
 
 Messages = tuple[dict[str, Any], ...]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import Estimate
-from aiperf_spec.analysis.pairing import difference, pair_up
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.report import length, length_terms, rate
 from aiperf_spec.analysis.whatif import what_if

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from aiperf_spec.choices import Ui
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.profiling import Hooks, profile
 from aiperf_spec.render.progress import Display

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from aiperf_spec.choices import ExportLevel
-from aiperf_spec.config import ProfileConfig
+from aiperf_spec.config.choices import ExportLevel
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile_async
 from tests.derive_expected import payloads_of, record_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord
 from aiperf_spec.models.server_metrics import Agreement
 from aiperf_spec.profiling import Hooks
-from aiperf_spec.runner import Stop
 from tests.acceptance_figures import figures_of
 from tests.engines.conftest import Serve
 from tests.engines.runs import (

@@ -14,9 +14,9 @@ from aiperf_spec import ProfileConfig, RequestRecord, RunResult, profile
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import NoticeKind
-from aiperf_spec.render.notices import word
+from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_report
-from aiperf_spec.wire.parse import parse_event
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.public_cases.cases import Case
 from tests.public_cases.stub import Stub, serving
@@ -60,7 +60,7 @@ class Run:
 
     def notices(self, kind: NoticeKind) -> list[str]:
         """Return the run's notices of a kind, worded."""
-        return [word(notice) for notice in self.result.notices if notice.kind is kind]
+        return [notice_text(notice) for notice in self.result.notices if notice.kind is kind]
 
     def raw_events(self, index: int) -> list[SSEEvent]:
         """Return a request's events as the raw export holds them."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.client.proxies import proxy_for
+from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.metrics.table import RECORD_METRICS
-from aiperf_spec.proxies import proxy_for
-from aiperf_spec.urls import split_endpoint
 from tests.public_cases.cases import CASES, Case
 from tests.public_cases.running import json_lines, strict_json
 from tests.public_cases.stub import serving

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from ..config import SimulatorConfig
 from ..drafter import uniform
-from ..writer import Exchange, ResponseWriter
+from ..writer import ResponseWriter, SimulatedRequest
 from . import breaking, harmless, status
 
 __all__ = ["fault_for", "writer_for"]
@@ -51,6 +51,6 @@ def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
     return None
 
 
-def writer_for(fault: str | None, exchange: Exchange) -> ResponseWriter:
+def writer_for(fault: str | None, exchange: SimulatedRequest) -> ResponseWriter:
     """Build the writer of a response that suffers a fault, or none."""
     return (_WRITERS[fault] if fault else ResponseWriter)(exchange)

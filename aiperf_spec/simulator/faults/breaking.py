@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from ..call import Payload
-from ..writer import DONE, BrokenOffError, Exchange, ResponseWriter
+from ..writer import DONE, BrokenOffError, ResponseWriter, SimulatedRequest
 
 REFUSING_S = 0.1
 ENDLESS_BYTES = 80 * 1024 * 1024
@@ -23,7 +23,7 @@ SETTLE_S = 0.02
 class Breaking(ResponseWriter):
     """Write a few events, then break off; a body that is not streamed breaks at once."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: SimulatedRequest) -> None:
         super().__init__(exchange)
         self.sent = 0
 

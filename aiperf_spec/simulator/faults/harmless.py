@@ -8,7 +8,7 @@ import zlib
 from aiohttp import web
 
 from ..call import Event, Payload
-from ..writer import Exchange, ResponseWriter, bears_stats
+from ..writer import ResponseWriter, SimulatedRequest, bears_stats
 
 SLOW_FIRST_BYTE_S = 1.0
 
@@ -68,7 +68,7 @@ class MissingUsage(ResponseWriter):
 class Gzip(ResponseWriter):
     """Compress although nobody asked, flushing after every event."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: SimulatedRequest) -> None:
         super().__init__(exchange)
         self.compressor = zlib.compressobj(wbits=31)
         self.response.headers["Content-Encoding"] = "gzip"

@@ -1,0 +1,246 @@
+"""Several runs against one: differences, intervals, verdicts, and what makes them mislead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from aiperf_spec.analysis import holm
+from aiperf_spec.analysis.clusters import Terms, grouped, measured
+from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, Run, mismatches, same_prompts
+from aiperf_spec.analysis.comparison.pairing import Difference, Pairing, Read, difference, pair_up
+from aiperf_spec.analysis.intervals import missing
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.report import length_terms, rate_terms
+from aiperf_spec.analysis.speed import step_terms
+from aiperf_spec.metrics.summary import run_values
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
+from aiperf_spec.models.run import RequestRecord
+
+ALPHA = 0.05
+
+POOLED_LENGTH = "spec_decode_token_weighted_acceptance_length"
+POOLED_RATE = "spec_decode_overall_draft_acceptance_rate"
+STEP_TIME = "step_time"
+
+
+class Better(StrEnum):
+    """Which way a metric gets better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Verdict(StrEnum):
+    """What a difference comes to, after the correction for many comparisons."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIFFERENT = "different"
+    """Shown to differ, where neither way is better."""
+    NONE_SHOWN = "no difference shown"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(slots=True, frozen=True)
+class Row:
+    """One metric in both runs. Figures are in the metric's unit; `relative` is difference / base."""
+
+    tag: str
+    label: str
+    unit: str
+    better: Better
+    difference: Difference
+    verdict: Verdict = Verdict.NOT_JUDGED
+    adjusted_p: float | None = None
+
+    @property
+    def relative(self) -> float | None:
+        """Difference / base, a fraction; None where there is no base."""
+        value, base = self.difference.estimate.value, self.difference.base
+        return value / abs(base) if value is not None and base else None
+
+
+@dataclass(slots=True, frozen=True)
+class Comparison:
+    """A candidate against the base: `categories` hold the pooled length and the inter-token latency of each."""
+
+    base: str
+    candidate: str
+    pairing: Pairing
+    mismatches: tuple[Mismatch, ...]
+    rows: tuple[Row, ...]
+    categories: dict[str, tuple[Row, ...]]
+
+
+@dataclass(slots=True, frozen=True)
+class ComparisonSet:
+    """All candidates against the base; `tests` is the number of verdicts that Holm's correction covers."""
+
+    comparisons: tuple[Comparison, ...]
+    tests: int
+
+
+@dataclass(slots=True, frozen=True)
+class _Metric:
+    tag: str
+    label: str
+    unit: str
+    better: Better
+    read: Read
+    offset: float = 0.0
+    of_shape: bool = False
+    """Whether it is a rate of what was proposed, which other drafters propose otherwise."""
+
+
+_BETTER = {
+    "output_token_throughput_per_user": Better.HIGHER,
+    "spec_decode_acceptance_length": Better.HIGHER,
+    "spec_decode_draft_acceptance_rate": Better.HIGHER,
+    "spec_decode_accepted_per_verified": Better.HIGHER,
+}
+_OF_SHAPE = {"spec_decode_draft_acceptance_rate", "spec_decode_accepted_per_verified"}
+_PER_CATEGORY = (POOLED_LENGTH, "inter_token_latency")
+
+
+def mean_terms(metric: RecordMetric) -> Read:
+    """Return what reads the sum and the number of a request's values; None where it has none."""
+
+    def read(record: RequestRecord) -> Terms | None:
+        value = metric.value(record)
+        if value is None:
+            return None
+        return (sum(value), len(value)) if isinstance(value, list) else (value, 1)
+
+    return read
+
+
+def _mean(metric: RecordMetric) -> _Metric:
+    better = _BETTER.get(metric.tag, Better.LOWER if metric.unit == "ms" else Better.NEITHER)
+    return _Metric(metric.tag, metric.label, metric.unit, better, mean_terms(metric), of_shape=metric.tag in _OF_SHAPE)
+
+
+def _percent(record: RequestRecord) -> Terms | None:
+    terms = rate_terms(record)
+    return None if terms is None else (100 * terms[0], terms[1])
+
+
+def _metrics() -> list[_Metric]:
+    labels = {metric.tag: metric.label for metric in RUN_METRICS}
+    pooled = [
+        _Metric(POOLED_LENGTH, labels[POOLED_LENGTH], "ratio", Better.HIGHER, length_terms, offset=1),
+        _Metric(POOLED_RATE, labels[POOLED_RATE], "%", Better.HIGHER, _percent, of_shape=True),
+    ]
+    acceptance = [_mean(metric) for metric in RECORD_METRICS if metric.group is Group.ACCEPTANCE]
+    latency = [_mean(metric) for metric in RECORD_METRICS if metric.group is Group.LATENCY]
+    return [*pooled, *acceptance, *latency, _Metric(STEP_TIME, "Step time", "ms", Better.LOWER, step_terms)]
+
+
+def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
+    """Return each candidate against the base, over successful profiled requests.
+
+    Means over requests and pooled ratios are compared with intervals and verdicts; throughputs and durations are one
+    number a run, and are shown without. A verdict needs Holm's adjusted p below 0.05, over all verdicts of the set.
+    The pooled length is the question that is asked first: it weighs as much as all other verdicts together, so that
+    the number of metrics beside it does not hide what it shows.
+    """
+    raw = [_against(base, candidate) for candidate in candidates]
+    tests = [(row, main) for each in raw for row, main in _all_rows(each) if _is_test(row)]
+    p_values = [row.difference.p or 0.0 for row, _ in tests]
+    first = sum(1 for _, main in tests if main)
+    weight = max(1.0, (len(tests) - first) / first) if first else 1.0
+    corrected = iter(holm.adjusted(p_values, [weight if main else 1.0 for _, main in tests]))
+
+    def judged(row: Row) -> Row:
+        if row.difference.p is None:
+            return row
+        p = next(corrected) if _is_test(row) else 1.0
+        return replace(row, adjusted_p=p, verdict=_verdict(row, p))
+
+    done = tuple(
+        replace(
+            each,
+            rows=tuple(judged(row) for row in each.rows),
+            categories={name: tuple(judged(row) for row in rows) for name, rows in each.categories.items()},
+        )
+        for each in raw
+    )
+    return ComparisonSet(done, len(p_values))
+
+
+def _all_rows(comparison: Comparison) -> list[tuple[Row, bool]]:
+    # With whether it is the run's pooled length.
+    run = [(row, row.tag == POOLED_LENGTH) for row in comparison.rows]
+    return [*run, *((row, False) for rows in comparison.categories.values() for row in rows)]
+
+
+def _is_test(row: Row) -> bool:
+    # What is the same in every pair (tokens under a limit that all reach) could not have been found to differ.
+    found = row.difference
+    return found.p is not None and bool(found.estimate.value or found.estimate.standard_error)
+
+
+def _verdict(row: Row, p: float) -> Verdict:
+    value = row.difference.estimate.value
+    if p >= ALPHA or not value:
+        return Verdict.NONE_SHOWN
+    if row.better is Better.NEITHER:
+        return Verdict.DIFFERENT
+    return Verdict.BETTER if (value > 0) == (row.better is Better.HIGHER) else Verdict.WORSE
+
+
+def _against(base: Run, candidate: Run) -> Comparison:
+    mine, theirs = measured(base.records), measured(candidate.records)
+    pairing = pair_up(mine, theirs, same_prompts=same_prompts(base.settings, candidate.settings))
+    found = tuple(mismatches(base, candidate, pairing))
+    same_shape = not {MismatchKind.ENGINE, MismatchKind.DRAFT_LENGTH, MismatchKind.DRAFTER_SHAPE} & {
+        mismatch.kind for mismatch in found
+    }
+    metrics = _metrics()
+    rows = [row for metric in metrics if (row := _row(metric, mine, theirs, pairing, same_shape=same_shape))]
+    rows += _one_number_rows(mine, theirs)
+    groups, other_groups = (grouped(records, lambda record: record.category) for records in (mine, theirs))
+    categories = {}
+    for name in sorted(groups.keys() & other_groups.keys()):
+        ours, other = groups[name], other_groups[name]
+        chosen = pair_up(ours, other, same_prompts=same_prompts(base.settings, candidate.settings))
+        found_rows = (
+            _row(metric, ours, other, chosen, same_shape=same_shape)
+            for metric in metrics
+            if metric.tag in _PER_CATEGORY
+        )
+        categories[name] = tuple(row for row in found_rows if row is not None)
+    return Comparison(base.name, candidate.name, pairing, found, tuple(rows), categories)
+
+
+def _row(
+    metric: _Metric,
+    base: Sequence[RequestRecord],
+    candidate: Sequence[RequestRecord],
+    pairing: Pairing,
+    *,
+    same_shape: bool,
+) -> Row | None:
+    found = difference(base, candidate, metric.read, pairing, offset=metric.offset)
+    if found.base is None and found.candidate is None:
+        return None
+    if metric.of_shape and not same_shape:
+        found = replace(found, estimate=missing(Missing.DIFFERENT_SHAPES), p=None)
+    return Row(metric.tag, metric.label, metric.unit, metric.better, found)
+
+
+def _one_number_rows(base: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> list[Row]:
+    before, after = run_values(base), run_values(candidate)
+    rows = []
+    for metric in RUN_METRICS:
+        if metric.group is not Group.RUN or metric.tag not in before or metric.tag not in after:
+            continue
+        if metric.unit == "requests":
+            continue
+        better = Better.HIGHER if metric.unit.endswith("/sec") else Better.NEITHER
+        values = before[metric.tag], after[metric.tag]
+        given = missing(Missing.NO_INTERVAL, values[1] - values[0], 1)
+        rows.append(Row(metric.tag, metric.label, metric.unit, better, Difference(*values, given, None, paired=False)))
+    return rows

@@ -1,0 +1,159 @@
+"""What differs between two runs so that comparing their figures misleads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from aiperf_spec.analysis.clusters import measured
+from aiperf_spec.analysis.comparison.pairing import Pairing
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.positions import Drafting, drafting
+from aiperf_spec.models.run import RequestRecord
+
+
+class MismatchKind(StrEnum):
+    """What differs between two runs so that comparing them misleads."""
+
+    MODEL = "model"
+    ENGINE = "engine"
+    SAMPLING = "sampling"
+    DRAFT_LENGTH = "draft_length"
+    DRAFTER_SHAPE = "drafter_shape"
+    CONCURRENCY = "concurrency"
+    ENDPOINT = "endpoint"
+    STREAMING = "streaming"
+    PROMPTS = "prompts"
+    PROMPT_TOKENS = "prompt_tokens"
+    """The same prompt ids, but prompts of other lengths."""
+    CONFIGURATION_UNKNOWN = "configuration_unknown"
+    """A run has no summary file, so that these could not be checked."""
+
+
+@dataclass(slots=True, frozen=True)
+class Mismatch:
+    """One thing that differs, with both runs' values as text."""
+
+    kind: MismatchKind
+    base: str
+    candidate: str
+
+
+@dataclass(slots=True, frozen=True)
+class RunSettings:
+    """What a run's configuration says of it; None where it does not. `sampling` is what its request bodies carried."""
+
+    model: str | None = None
+    endpoint: str | None = None
+    streaming: bool | None = None
+    concurrency: int | None = None
+    rate: float | None = None
+    """Requests a second, where they were sent at a rate."""
+    prompts: str | None = None
+    sampling: dict[str, Any] | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Run:
+    """A run to be compared."""
+
+    name: str
+    records: Sequence[RequestRecord]
+    settings: RunSettings = field(default_factory=RunSettings)
+
+
+def same_prompts(base: RunSettings, candidate: RunSettings) -> bool | None:
+    """Say whether both runs read the same prompts; None where one does not tell."""
+    if base.prompts is None or candidate.prompts is None:
+        return None
+    return base.prompts == candidate.prompts
+
+
+def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
+    """Return what differs between two runs in engine, model, sampling, draft length and shape, load and prompts."""
+    mine, theirs = base.settings, candidate.settings
+    found = []
+    unknown = [run.name for run in (base, candidate) if run.settings == RunSettings()]
+    if unknown:
+        found.append(Mismatch(MismatchKind.CONFIGURATION_UNKNOWN, *(unknown * 2)[:2]))
+    for kind, before, after in (
+        (MismatchKind.MODEL, mine.model, theirs.model),
+        (MismatchKind.ENDPOINT, mine.endpoint, theirs.endpoint),
+        (MismatchKind.STREAMING, mine.streaming, theirs.streaming),
+        (MismatchKind.CONCURRENCY, _concurrency(mine), _concurrency(theirs)),
+        (MismatchKind.PROMPTS, mine.prompts, theirs.prompts),
+    ):
+        if before is not None and after is not None and before != after:
+            found.append(Mismatch(kind, str(before), str(after)))
+    if mine.rate != theirs.rate:
+        rates = [f"{rate:g} requests/s" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
+        found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
+    if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
+        found.append(Mismatch(MismatchKind.SAMPLING, *_apart(mine.sampling, theirs.sampling)))
+    return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+
+
+def _concurrency(settings: RunSettings) -> str | None:
+    return None if settings.concurrency is None else f"concurrency {settings.concurrency}"
+
+
+def _apart(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
+    keys = [key for key in sorted({*mine, *theirs}) if mine.get(key) != theirs.get(key)]
+    shown = [", ".join(f"{key} {each.get(key, 'not sent')}" for key in keys) for each in (mine, theirs)]
+    return shown[0], shown[1]
+
+
+def _drafter_mismatches(base: Run, candidate: Run) -> list[Mismatch]:
+    before, after = (
+        [record.acceptance for record in measured(run.records) if record.acceptance is not None]
+        for run in (base, candidate)
+    )
+    if not before or not after:
+        return []
+    found = []
+    engines = [", ".join(sorted({report.engine for report in reports})) for reports in (before, after)]
+    if engines[0] != engines[1]:
+        found.append(Mismatch(MismatchKind.ENGINE, *engines))
+    lengths = [_lengths(report.num_spec_tokens for report in reports) for reports in (before, after)]
+    if lengths[0] != lengths[1]:
+        found.append(Mismatch(MismatchKind.DRAFT_LENGTH, *lengths))
+    known = drafting(before), drafting(after)
+    proposed = [
+        sum(report.num_draft_tokens for report in reports) / max(1, sum(report.num_spec_steps for report in reports))
+        for reports in (before, after)
+    ]
+    if lengths[0] == lengths[1] and _shapes_differ(known, proposed):
+        found.append(Mismatch(MismatchKind.DRAFTER_SHAPE, *(f"{value:.2f} proposed a step" for value in proposed)))
+    return found
+
+
+def _lengths(values: Iterable[int | None]) -> str:
+    return ", ".join(sorted({"not reported" if value is None else str(value) for value in values}))
+
+
+def _shapes_differ(known: tuple[Drafting, Drafting], proposed: list[float]) -> bool:
+    # The same k: a tree beside a chain, or drafts that are always full beside ones that are not. Without k, what a
+    # step proposed on average is all there is; n-gram drafts of one setting stay within a tenth of each other.
+    if (known[0].reason is Missing.NOT_A_CHAIN) != (known[1].reason is Missing.NOT_A_CHAIN):
+        return True
+    if known[0].full != known[1].full:
+        return True
+    return abs(proposed[0] - proposed[1]) > 0.1 * max(proposed)
+
+
+def _prompt_tokens(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
+    if base.settings.model != candidate.settings.model or not pairing.paired:
+        return []  # another model's tokenizer counts the same prompt otherwise
+    before, after = (
+        {(record.prompt_id, record.turn_index): record.input_tokens for record in measured(run.records)}
+        for run in (base, candidate)
+    )
+    keys = [key for key in pairing.pairs if before.get(key) is not None and after.get(key) is not None]
+    # Later turns carry what was answered, which may differ.
+    first = [key for key in keys if key[1] == 0]
+    apart = sum(1 for key in first if before[key] != after[key])
+    if not apart:
+        return []
+    return [Mismatch(MismatchKind.PROMPT_TOKENS, f"{apart} of {len(first)} pairs", "other prompt lengths")]

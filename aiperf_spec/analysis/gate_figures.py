@@ -1,0 +1,189 @@
+"""Every figure of a run by name, with its interval: what gates ask for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from aiperf_spec.analysis.clusters import clustered, measured
+from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
+from aiperf_spec.analysis.comparison.pairing import Read, difference, pair_up
+from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
+from aiperf_spec.analysis.report import length_terms, rate_terms
+from aiperf_spec.analysis.speed import coverage, step_terms
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.metrics.stats import STAT_NAMES
+from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+from aiperf_spec.models.run import RequestRecord
+
+_PREFIX = "spec_decode_"
+_RECORD = {metric.tag: metric for metric in RECORD_METRICS}
+_RUN = {metric.tag: metric for metric in RUN_METRICS}
+_POOLED = {"acceptance_length": POOLED_LENGTH, "draft_acceptance_rate": POOLED_RATE}
+"""Short names that people gate on mean the pooled figure, in which every verify step weighs the same."""
+_SHARES = ("error_rate", "coverage_of_requests")
+_OURS = (*_SHARES, "coverage", STEP_TIME)
+FLAGS = ("reconciled",)
+"""Names whose value is true or false, handed in by who knows them."""
+
+
+@dataclass(slots=True, frozen=True)
+class Name:
+    """A figure's name, resolved: `tag` as in files, `statistic` None for a figure that is one number."""
+
+    tag: str
+    statistic: str | None
+    category: str | None
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether its value is true or false."""
+        return self.tag in FLAGS
+
+
+def resolve(metric: str, statistic: str | None, category: str | None) -> Name:
+    """Return the figure that a name means; raise `ConfigError` naming the nearest right one.
+
+    Tags are those of the files; the prefix `spec_decode_` may be left out. `acceptance_length` and
+    `draft_acceptance_rate` without a statistic are the pooled figures; with one (`acceptance_length.avg`), and under
+    their full tags, they are of requests. A metric of requests without a statistic is its mean.
+    """
+    if statistic is None and metric in _POOLED:
+        return Name(_POOLED[metric], None, category)
+    tag = next((tag for tag in (metric, _PREFIX + metric) if tag in _known()), None)
+    if tag is None:
+        nearest = difflib.get_close_matches(metric, _spoken(), n=1, cutoff=0.0)
+        raise ConfigError(f"no metric is named {metric!r}", f"the nearest name is {nearest[0]}")
+    if tag not in _RECORD:
+        if statistic is not None:
+            raise ConfigError(f"{metric} is one number, without a statistic {statistic!r}", f"write {metric} alone")
+        if category is not None and tag in FLAGS:
+            raise ConfigError(f"{metric} is of the whole run, not of a category", f"write {metric} alone")
+        return Name(tag, None, category)
+    chosen = statistic or "avg"
+    if chosen not in STAT_NAMES:
+        nearest = difflib.get_close_matches(chosen, STAT_NAMES, n=1, cutoff=0.0)
+        raise ConfigError(f"{metric} has no statistic {chosen!r}", f"the nearest is {metric}.{nearest[0]}")
+    return Name(tag, chosen, category)
+
+
+def _known() -> set[str]:
+    return {*_RECORD, *_RUN, *_OURS, *FLAGS}
+
+
+def _spoken() -> list[str]:
+    return sorted({*_known(), *(tag.removeprefix(_PREFIX) for tag in _known())})
+
+
+class Figures:
+    """The figures of a run by name.
+
+    `flags` holds what records do not tell, by name: `reconciled` is whether the server's own counters agree. `summary`,
+    where it is at hand, gives the values that tables show.
+    """
+
+    def __init__(
+        self,
+        records: Sequence[RequestRecord],
+        *,
+        summary: Summary | None = None,
+        flags: Mapping[str, bool | None] | None = None,
+    ) -> None:
+        self._all = list(records)
+        self._measured = measured(records)
+        self._summary = summary or summarise(records)
+        self._flags = dict(flags or {})
+        self._by_category: dict[str, Summary] = {}
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of the run's requests."""
+        return tuple(sorted({record.category for record in self._all if record.category is not None}))
+
+    def flag(self, name: Name) -> bool | None:
+        """Return a flag; None where nobody knows."""
+        return self._flags.get(name.tag)
+
+    def find(self, name: Name) -> Estimate:
+        """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
+        summary = self._summary_of(name.category)
+        if name.tag in _SHARES:
+            return _share(name.tag, summary)
+        if name.tag == "coverage":
+            return coverage(self._of(name.category))
+        if (found := _pooled(name.tag)) is not None:
+            return found.shown(ratio(clustered(self._of(name.category), found.read)))
+        if name.tag in _RUN:
+            value = summary.run_values.get(name.tag)
+            return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)
+        return self._of_requests(name, summary)
+
+    def less(self, name: Name, base: Figures, factor: float) -> Estimate:
+        """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
+        found = _pooled(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
+        if found is not None:
+            mine, theirs = self._of(name.category), base._of(name.category)
+            offset = found.offset / found.scale
+            apart = difference(theirs, mine, found.read, pair_up(theirs, mine), factor=factor, offset=offset)
+            return apart.estimate.scaled(found.scale)
+        mine_value, base_value = self.find(name).value, base.find(name).value
+        if mine_value is None or base_value is None:
+            return missing(Missing.NOT_IN_BOTH)
+        return missing(Missing.NO_INTERVAL, mine_value - factor * base_value)
+
+    def _of(self, category: str | None) -> list[RequestRecord]:
+        return [record for record in self._measured if category is None or record.category == category]
+
+    def _summary_of(self, category: str | None) -> Summary:
+        if category is None:
+            return self._summary
+        if category not in self._by_category:
+            self._by_category[category] = summarise([record for record in self._all if record.category == category])
+        return self._by_category[category]
+
+    def _of_requests(self, name: Name, summary: Summary) -> Estimate:
+        stats = summary.record_stats.get(name.tag)
+        if stats is None or name.statistic is None:
+            return missing(Missing.NO_RECORDS)
+        value = stats.value(name.statistic)
+        chosen = self._of(name.category)
+        read = mean_terms(_RECORD[name.tag])
+        if name.statistic == "avg":
+            found = ratio(clustered(chosen, read))
+            # What tables show is what is judged; the records give how it scatters.
+            return missing(Missing.NO_INTERVAL, value) if found.value is None else replace(found, value=value)
+        if name.statistic[0] == "p":
+            values = [terms[0] for record in chosen if (terms := read(record)) is not None and terms[1] == 1]
+            # Several values of one request depend on each other: then no interval of ranks holds.
+            if len(values) == stats.count:
+                return percentile_interval(values, float(name.statistic[1:]), value)
+        return missing(Missing.NO_INTERVAL, value, stats.count)
+
+
+@dataclass(slots=True, frozen=True)
+class _Pooled:
+    """A figure that is `offset` + `scale` times a ratio of sums."""
+
+    read: Read
+    shown: Callable[[Estimate], Estimate] = lambda share: share
+    """What makes the ratio with its interval the figure with its own, which ends where the figure does."""
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+def _pooled(tag: str) -> _Pooled | None:
+    return {
+        POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
+        POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
+        STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
+    }.get(tag)
+
+
+def _share(tag: str, summary: Summary) -> Estimate:
+    if tag == "error_rate":
+        return share_interval(summary.failed, summary.succeeded + summary.failed)
+    return share_interval(summary.acceptance.requests, summary.succeeded)

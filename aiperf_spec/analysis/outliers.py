@@ -1,0 +1,151 @@
+"""Single requests: the worst ones, and whether long prompts are accepted worse."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from aiperf_spec.analysis import student
+from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.models.run import RequestRecord
+
+MIN_STEPS = 10
+"""Verify steps that a request needs for its acceptance length to mean something."""
+_QUARTERS = 4
+
+
+@dataclass(slots=True, frozen=True)
+class Outlier:
+    """One of the requests with the smallest acceptance length."""
+
+    index: int
+    prompt_id: str
+    turn_index: int
+    category: str | None
+    length: float
+    steps: int
+    input_tokens: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class Outliers:
+    """The worst requests, worst first; `left_out` had fewer than 10 verify steps."""
+
+    requests: tuple[Outlier, ...]
+    considered: int
+    left_out: int
+
+
+@dataclass(slots=True, frozen=True)
+class LengthQuarter:
+    """Acceptance length of the requests whose prompts have `shortest` to `longest` tokens."""
+
+    shortest: int
+    longest: int
+    length: Estimate
+
+
+@dataclass(slots=True, frozen=True)
+class PromptLength:
+    """Acceptance length against prompt length.
+
+    `correlation` is Spearman's, over requests with at least 10 steps, with Fisher's interval (standard error
+    sqrt((1 + r^2 / 2) / (n - 3)) of atanh r, after Bonett and Wright). `quarters` are pooled over all requests with
+    steps, by quarter of prompt length; equal lengths are never parted.
+    """
+
+    correlation: Estimate
+    quarters: tuple[LengthQuarter, ...]
+
+
+def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
+    """Return the `worst` requests by mean acceptance length among those with enough steps."""
+    reports = sum(1 for record in records if record.acceptance is not None)
+    enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
+    found = nsmallest(worst, enough, key=lambda record: (_length(record), record.index))
+    chosen = tuple(
+        Outlier(
+            index=record.index,
+            prompt_id=record.prompt_id,
+            turn_index=record.turn_index,
+            category=record.category,
+            length=_length(record),
+            steps=0 if record.acceptance is None else record.acceptance.num_spec_steps,
+            input_tokens=record.input_tokens,
+        )
+        for record in found
+    )
+    return Outliers(chosen, len(enough), reports - len(enough))
+
+
+def _length(record: RequestRecord) -> float:
+    return math.nan if record.acceptance is None else record.acceptance.mean_acceptance_length
+
+
+def prompt_length(records: Sequence[RequestRecord]) -> PromptLength:
+    """Return how acceptance length goes with prompt length."""
+    inputs, lengths = array("d"), array("d")
+    for record in records:
+        report = record.acceptance
+        if record.input_tokens is not None and report is not None and report.num_spec_steps >= MIN_STEPS:
+            inputs.append(record.input_tokens)
+            lengths.append(report.mean_acceptance_length)
+    return PromptLength(_spearman(inputs, lengths), _quarters(records))
+
+
+def _spearman(xs: array[float], ys: array[float]) -> Estimate:
+    n = len(xs)
+    if n < MIN_CLUSTERS:
+        return missing(Missing.TOO_FEW, n=n)
+    r = _pearson(_ranks(xs), _ranks(ys))
+    if r is None:
+        return missing(Missing.NO_RECORDS, n=n)  # one of the two is the same everywhere
+    if abs(r) > 1 - 1e-12:
+        return Estimate(r, r, r, n)
+    reach = student.NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
+    return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
+
+
+def _ranks(values: array[float]) -> array[float]:
+    # Equal values share the mean of their ranks, counted from 0.
+    ordered = array("d", sorted(values))
+    return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
+
+
+def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    square_x = sum((x - mean_x) ** 2 for x in xs)
+    square_y = sum((y - mean_y) ** 2 for y in ys)
+    if not square_x or not square_y:
+        return None
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / math.sqrt(square_x * square_y)
+
+
+def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:
+    lengths = sorted(
+        record.input_tokens
+        for record in records
+        if record.input_tokens is not None and record.acceptance is not None and record.acceptance.num_spec_steps
+    )
+    if not lengths:
+        return ()
+    bounds = sorted({lengths[min(len(lengths) * part // _QUARTERS, len(lengths) - 1)] for part in range(_QUARTERS)})
+    quarters = []
+    for low, high in zip(bounds, [*bounds[1:], math.inf], strict=True):
+        within = [length for length in lengths if low <= length < high]
+
+        def read(record: RequestRecord, low: float = low, high: float = high) -> Terms | None:
+            report = record.acceptance
+            if report is None or record.input_tokens is None or not low <= record.input_tokens < high:
+                return None
+            return report.num_accepted_draft_tokens, report.num_spec_steps
+
+        length = as_length(ratio(clustered(records, read)))
+        quarters.append(LengthQuarter(within[0], within[-1], length))
+    return tuple(quarters)

@@ -1,0 +1,1 @@
+"""A run's files, in AIPerf's shapes."""

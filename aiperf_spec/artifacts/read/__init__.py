@@ -1,0 +1,1 @@
+"""Read runs back from their files, ours or AIPerf's."""

@@ -1,0 +1,63 @@
+"""What single requests asked and were answered, read back from `profile_export_raw.jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from aiperf_spec.artifacts import names
+from aiperf_spec.models.response import PromptAndAnswer
+from aiperf_spec.models.run import Phase
+
+
+def load_answers(folder: Path, indexes: Collection[int]) -> dict[int, PromptAndAnswer]:
+    """Return the texts of these profiled requests by index; empty without a raw file, which only raw level writes."""
+    found: dict[int, PromptAndAnswer] = {}
+    path = folder / names.RAW_JSONL
+    if not indexes or not path.exists():
+        return found
+    with path.open("rb") as lines:
+        for line in lines:
+            try:
+                row = orjson.loads(line)
+                metadata = row["metadata"]
+                if metadata["benchmark_phase"] == Phase.PROFILING and metadata["session_num"] in indexes:
+                    found[metadata["session_num"]] = PromptAndAnswer(_prompt(row["payload"]), _answer(row["responses"]))
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+                continue  # a killed run may cut its last line
+            if len(found) == len(indexes):
+                break
+    return found
+
+
+def _prompt(payload: dict[str, Any]) -> str:
+    messages = payload.get("messages")
+    asked = messages[-1].get("content") if isinstance(messages, list) and messages else payload.get("prompt")
+    return asked if isinstance(asked, str) else orjson.dumps(asked).decode()
+
+
+def _answer(responses: list[dict[str, Any]]) -> str:
+    parts: list[str] = []
+    for response in responses:
+        for data in [packet["value"] for packet in response.get("packets", ()) if packet["name"] == "data"] or [
+            response.get("text", "")
+        ]:
+            parts += _pieces(data)
+    return "".join(parts)
+
+
+def _pieces(data: str) -> list[str]:
+    try:
+        choices = orjson.loads(data)["choices"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return []  # [DONE], or an error
+    pieces = []
+    for choice in choices if isinstance(choices, list) else []:
+        said = choice.get("delta") or choice.get("message") or choice
+        for key in ("reasoning_content", "reasoning", "content", "text"):
+            if isinstance(said.get(key), str):
+                pieces.append(said[key])
+    return pieces

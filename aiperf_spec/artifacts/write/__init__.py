@@ -1,0 +1,1 @@
+"""Write a run's files."""

@@ -1,0 +1,58 @@
+"""Comparisons as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Row
+from aiperf_spec.analysis.gates import GateResult
+from aiperf_spec.artifacts.write.analysis_json import SCHEMA_VERSION, as_plain
+from aiperf_spec.artifacts.write.record_lines import to_json
+
+
+def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateResult]] | None = None) -> bytes:
+    """Return what `compare --format json` prints: every comparison and, where asked for, the gates of each in order."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "interval_level": 0.95,
+        "correction": f"Holm, over {comparisons.tests} verdicts, half of the weight on pooled length",
+        "comparisons": [_comparison(comparison) for comparison in comparisons.comparisons],
+    }
+    if gates is not None:
+        document["gates"] = [
+            {"candidate": comparison.candidate, "results": as_plain(results)}
+            for comparison, results in zip(comparisons.comparisons, gates, strict=True)
+        ]
+    return to_json(document, indent=True) + b"\n"
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    pairing = comparison.pairing
+    return {
+        "base": comparison.base,
+        "candidate": comparison.candidate,
+        "paired": pairing.paired,
+        "pairs": len(pairing.pairs),
+        "base_only": as_plain(pairing.base_only),
+        "candidate_only": as_plain(pairing.candidate_only),
+        "misleads": as_plain(comparison.mismatches),
+        "metrics": {row.tag: _row(row) for row in comparison.rows},
+        "categories": {name: {row.tag: _row(row) for row in rows} for name, rows in comparison.categories.items()},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    found = row.difference
+    return {
+        "unit": row.unit,
+        "better": row.better,
+        "base": found.base,
+        "candidate": found.candidate,
+        "difference": as_plain(found.estimate),
+        "relative": row.relative,
+        "paired": found.paired,
+        "p": found.p,
+        "adjusted_p": row.adjusted_p,
+        "verdict": row.verdict,
+    }

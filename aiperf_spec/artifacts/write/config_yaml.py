@@ -1,0 +1,113 @@
+"""A run's effective configuration as `config.yaml`, by which `--config` repeats it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import yaml
+
+from aiperf_spec.config import yaml_keys as places
+from aiperf_spec.config.redaction import REDACTED, Redactor
+from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.models.run import RunResult
+from aiperf_spec.version import __version__
+
+_HEAD = f"""\
+# What this run was (spec-profile {__version__}). `spec-profile --config config.yaml` sends the same bodies in the same
+# order, into a folder of its own. Secrets are left out: set the environment variables that stand in their places.
+"""
+_LEFT_OUT = ("artifact_dir", "overwrite")
+"""A repeat must not write over what it repeats."""
+
+
+def config_yaml(result: RunResult) -> bytes:
+    """Return the file; paths are absolute, and nothing in it is secret."""
+    config: ProfileConfig = result.config
+    redactor = Redactor(config, split_endpoint(config.url))
+    values = config.model_dump(mode="json", exclude={"api_key", *_LEFT_OUT})
+    fields = {name: _escaped(redactor.value(value)) for name, value in values.items() if value not in (None, [], {})}
+    fields["url"] = _url(config.url, redactor)
+    if config.server_metrics_url:
+        fields["server_metrics_url"] = [_url(url, redactor, "metrics") for url in config.server_metrics_url]
+    if config.headers:
+        fields["headers"] = {name: _header(name, value, redactor) for name, value in config.headers}
+    if config.api_key:
+        fields["api_key_env"] = config.api_key_env or "OPENAI_API_KEY"
+    if config.ca_file is not None:
+        fields["ca_file"] = _escaped(str(config.ca_file.absolute()))
+    for name in ("baseline", "base"):
+        if (folder := getattr(config, name)) is not None:
+            fields[name] = _escaped(str(folder.absolute()))
+    if config.tokenizer is not None and Path(config.tokenizer).exists():
+        fields["tokenizer"] = _escaped(str(Path(config.tokenizer).absolute()))
+    if config.concurrency_cap is None:
+        del fields["concurrency"]  # on a schedule, saying it would set a limit
+    fields["dataset_sampling_strategy"] = str(config.sampling)
+    benchmark: dict[str, Any] = {
+        "models": [_escaped(result.model)],
+        "endpoint": _section(places.ENDPOINT, fields),
+        "datasets": _datasets(config, fields),
+        "phases": _phases(config, fields),
+        "artifacts": _section(places.ARTIFACTS, fields),
+    }
+    benchmark |= {name: fields[name] for name in places.plain_fields() if name in fields}
+    text = yaml.safe_dump({"benchmark": benchmark}, sort_keys=False, allow_unicode=True, width=120)
+    return (_HEAD + str(text)).encode()
+
+
+def _section(keys: dict[str, str], fields: dict[str, Any]) -> dict[str, Any]:
+    section = {key: fields[field] for key, field in keys.items() if field in fields}
+    if "urls" in section:
+        section["urls"] = [section["urls"]]
+    return section
+
+
+def _datasets(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    shared = {key: fields[field] for key, field in places.DATASET.items() if field in fields and key != "path"}
+    paths = [str(path) if str(path) == "-" else str(path.absolute()) for path in config.input_files]
+    return [{"path": _escaped(path), **shared} for path in paths] or [shared]
+
+
+def _phases(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, Any]]:
+    phases: list[dict[str, Any]] = []
+    if config.warmup_request_count:
+        phases.append({"kind": "warmup", **_section(places.WARMUP, fields)})
+    return [*phases, {"kind": "profiling", **_section(places.PROFILING, fields)}]
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, dict):
+        return {key: _escaped(item) for key, item in value.items()}
+    return [_escaped(item) for item in value] if isinstance(value, list) else value
+
+
+def _variable(*words: str) -> str:
+    name = re.sub(r"[^A-Z0-9]+", "_", "_".join(words).upper()).strip("_")
+    return f"${{SPEC_PROFILE_{name}}}"
+
+
+def _header(name: str, value: str, redactor: Redactor) -> str:
+    shown = redactor.headers({name: value})[name]
+    return _variable("header", name) if REDACTED in shown else str(_escaped(shown))
+
+
+def _url(url: str, redactor: Redactor, *of: str) -> str:
+    scheme, mark, rest = url.rpartition("://")
+    credentials, at, address = rest.rpartition("@")
+    base, question, query = address.partition("?")
+    text = scheme + mark + (_variable(*of, "credentials") + at if credentials else "") + str(_escaped(base))
+    if not question:
+        return text
+    pairs = parse_qsl(urlsplit(f"?{query}").query, keep_blank_values=True)
+    shown = redactor.headers(dict(pairs))
+    parts = [
+        f"{quote(name)}={_variable(*of, 'query', name) if REDACTED in shown[name] else quote(_escaped(value))}"
+        for name, value in pairs
+    ]
+    return f"{text}?{'&'.join(parts)}"

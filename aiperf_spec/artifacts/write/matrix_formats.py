@@ -1,0 +1,123 @@
+"""A matrix as CSV, JSON or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Row
+from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.record_lines import to_json
+
+UNITS = {MatrixMetric.ACCEPT_LENGTH: "ratio", MatrixMetric.ACCEPT_RATE: "%", MatrixMetric.THROUGHPUT: "tokens/sec"}
+
+
+def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
+    """Return a line a row: model, runs, source, then each category with its requests (and interval), both overalls."""
+    writer = CsvTable()
+    parts = ("", " n", " low", " high") if intervals else ("", " n")
+    columns = [f"{column}{part}" for column in matrix.columns for part in parts]
+    writer.writerow(["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts)])
+    for row in matrix.rows:
+        figures = [_csv_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
+        flat = [text for texts in figures for text in texts]
+        overall = _digits(row.overall)
+        pooled = _csv_cell(row.pooled, intervals=intervals)
+        writer.writerow([row.model, " ".join(row.runs), _source(matrix, row), *flat, overall, *pooled])
+    return writer.to_bytes()
+
+
+def _csv_cell(cell: Cell | None, *, intervals: bool) -> list[str]:
+    if cell is None:
+        return [""] * (4 if intervals else 2)
+    texts = [_digits(cell.value), "" if cell.requests is None else str(cell.requests)]
+    return [*texts, _digits(cell.low), _digits(cell.high)] if intervals else texts
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _source(matrix: Matrix, row: Row) -> str:
+    origins = {run.origin: run.gauge for run in matrix.runs if run.model == row.model and set(run.names) & {*row.runs}}
+    return " ".join(f"{origin} (gauge)" if gauge else str(origin or "none") for origin, gauge in origins.items())
+
+
+def matrix_json(matrix: Matrix, *, intervals: bool, summaries: Sequence[dict[str, Any]] = ()) -> bytes:
+    """Return the matrix with all its figures; `summaries` are the pooled runs' own, where they were asked for."""
+    document: dict[str, Any] = {
+        "metric": matrix.metric,
+        "unit": UNITS[matrix.metric],
+        "columns": matrix.columns,
+        "rows": [
+            {
+                "model": row.model,
+                "runs": row.runs,
+                "source": _source(matrix, row),
+                "cells": {name: _json_cell(cell, intervals=intervals) for name, cell in row.cells.items()},
+                "overall_unweighted": row.overall,
+                "overall_pooled": None if row.pooled is None else _json_cell(row.pooled, intervals=intervals),
+            }
+            for row in matrix.rows
+        ],
+        "runs": [
+            {
+                "run": " ".join(run.names),
+                "model": run.model,
+                "source": run.origin,
+                "gauge": run.gauge,
+                "succeeded": run.succeeded,
+                "unreadable_lines": run.unreadable,
+            }
+            for run in matrix.runs
+        ],
+    }
+    if summaries:
+        document["pooled_runs"] = list(summaries)
+    return to_json(document, indent=True) + b"\n"
+
+
+def _json_cell(cell: Cell, *, intervals: bool) -> dict[str, Any]:
+    value: dict[str, Any] = {"value": cell.value, "requests": cell.requests}
+    if intervals:
+        value["low"], value["high"] = cell.low, cell.high
+    if cell.gauge:
+        value["token_weighted"] = False
+    return value
+
+
+def matrix_markdown(matrix: Matrix, notes: Sequence[str], *, intervals: bool) -> bytes:
+    """Return a table whose cells are figure, interval and (requests), with the notes below."""
+    several = len({row.model for row in matrix.rows}) < len(matrix.rows)
+    head = ["Model", *(["Run"] if several else []), *matrix.columns, "Overall", "Pooled"]
+    lines = [
+        _markdown_row(head),
+        _markdown_row(["---", *("--:" if i or not several else "---" for i in range(len(head) - 1))]),
+    ]
+    for row in matrix.rows:
+        cells = [_markdown_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
+        runs = [" ".join(row.runs)] if several else []
+        overall = "" if row.overall is None else f"{row.overall:.2f}"
+        lines.append(
+            _markdown_row([row.model, *runs, *cells, overall, _markdown_cell(row.pooled, intervals=intervals)])
+        )
+    text = "\n".join(lines) + "\n" + "".join(f"\n{_escape(note)}\n" for note in notes)
+    return text.encode("utf-8", "replace")
+
+
+def _markdown_cell(cell: Cell | None, *, intervals: bool) -> str:
+    if cell is None or cell.value is None:
+        return ""
+    text = f"{'~' if cell.gauge else ''}{cell.value:.2f}"
+    if intervals and cell.low is not None and cell.high is not None:
+        text += f" [{cell.low:.2f}, {cell.high:.2f}]"
+    return text if cell.requests is None else f"{text} ({cell.requests:,})"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
+
+
+def _escape(text: str) -> str:
+    # A name is data: no pipe of it ends a cell, no tag of it is one.
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")

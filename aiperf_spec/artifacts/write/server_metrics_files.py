@@ -1,0 +1,173 @@
+"""What a server counted as JSON and as CSV, in AIPerf's shapes (schema 1.1 and 1.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.record_lines import to_json
+from aiperf_spec.metrics.stats import PERCENTILES
+from aiperf_spec.models.server_metrics import (
+    EndpointScrapes,
+    MetricFigures,
+    Reconciliation,
+    SeriesFigures,
+    ServerMetrics,
+)
+from aiperf_spec.version import __version__
+
+_JSON_SCHEMA = "1.1"
+_CSV_SCHEMA = "1.0"
+_PERCENTILES = tuple(f"p{q}" for q in PERCENTILES)
+_SECTIONS = (
+    ("gauge", ("avg", "min", "max", "std", *_PERCENTILES)),
+    ("counter", ("total", "rate", "rate_avg", "rate_min", "rate_max", "rate_std")),
+    (
+        "histogram",
+        ("count", "count_rate", "sum", "sum_rate", "avg", *(f"{name}_estimate" for name in _PERCENTILES)),
+    ),
+)
+_INFO = "_info"
+"""A gauge of this name holds its text in its labels."""
+GAUGE_NOTE = "averages over time within the profiled interval, not token-weighted"
+
+
+def server_metrics_json(metrics: ServerMetrics, run_id: str, reconciliation: Reconciliation | None) -> bytes:
+    """Return `server_metrics_export.json`: AIPerf's keys at the top, ours under `spec_profile`."""
+    urls = [endpoint.url for endpoint in metrics.endpoints]
+    document: dict[str, Any] = {
+        "schema_version": _JSON_SCHEMA,
+        "aiperf_version": f"spec-profile {__version__}",
+        "benchmark_id": run_id,
+        "summary": {
+            "endpoints_configured": urls,
+            "endpoints_successful": urls,
+            "start_time": iso_time(metrics.start_ns),
+            "end_time": iso_time(metrics.end_ns),
+            "endpoint_info": {endpoint.url: _endpoint(endpoint) for endpoint in metrics.endpoints},
+            "phase_time_ranges": {"profiling": {"start_ns": metrics.start_ns, "end_ns": metrics.end_ns}},
+        },
+        "metrics_phase": "profiling",
+        "metrics": {name: _metric(metric) for name, metric in metrics.metrics.items()},
+        "spec_profile": {
+            "gauges": GAUGE_NOTE,
+            "reset": sorted(name for name, metric in metrics.metrics.items() if any(s.reset for s in metric.series)),
+            "reconciliation": None if reconciliation is None else reconciliation_json(reconciliation),
+        },
+    }
+    return to_json(document, indent=True) + b"\n"
+
+
+def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
+    """Return a reconciliation as JSON values."""
+    return {
+        "agreement": reconciliation.agreement,
+        "requests_reported": reconciliation.reported,
+        "requests_silent": reconciliation.silent,
+        "server_requests": reconciliation.server_requests,
+        "settled": reconciliation.settled,
+        "counts": [
+            {
+                "name": count.name,
+                "metric": count.metric,
+                "requests": count.requests,
+                "server": count.server,
+                "difference": count.difference,
+            }
+            for count in reconciliation.counts
+        ],
+    }
+
+
+def iso_time(wall_ns: int) -> str:
+    """Return a wall clock in ns as AIPerf writes it: UTC without a zone."""
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).replace(tzinfo=None).isoformat()
+
+
+def _endpoint(endpoint: EndpointScrapes) -> dict[str, Any]:
+    return {
+        "total_fetches": endpoint.fetches,
+        "failed_fetches": endpoint.failed_fetches,
+        "first_fetch_ns": endpoint.first_ns,
+        "last_fetch_ns": endpoint.last_ns,
+        "avg_fetch_latency_ms": endpoint.latency_ms,
+        "duration_seconds": (endpoint.last_ns - endpoint.first_ns) / 1e9,
+        "settled": endpoint.settled,
+    }
+
+
+def _metric(metric: MetricFigures) -> dict[str, Any]:
+    value: dict[str, Any] = {"type": metric.type, "description": metric.description}
+    if metric.unit is not None:
+        value["unit"] = metric.unit
+    value["series"] = [_series(series) for series in metric.series]
+    return value
+
+
+def _series(series: SeriesFigures) -> dict[str, Any]:
+    value: dict[str, Any] = {"endpoint_url": series.endpoint_url}
+    if series.labels:
+        value["labels"] = series.labels
+    value["stats"] = series.stats
+    if series.buckets is not None:
+        value["buckets"] = series.buckets
+    if series.reset:
+        value["reset"] = True
+    return value
+
+
+def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
+    """Return `server_metrics_export.csv`: gauges, counters, histograms and texts, each a section with a header."""
+    head = "# AIPerf Server Metrics Export (CSV)\n"
+    head += f"# aiperf_version: spec-profile {__version__}\n# schema_version: {_CSV_SCHEMA}\n"
+    head += f"# benchmark_id: {run_id}\n# Note: gauges are {GAUGE_NOTE}\n#\n"
+    writer = CsvTable()
+    separator = False
+    for kind, names in _SECTIONS:
+        chosen = {n: m for n, m in metrics.metrics.items() if m.type == kind and not n.endswith(_INFO)}
+        if not chosen:
+            continue
+        if separator:
+            writer.writerow([])
+        separator = True
+        _section(writer, kind, names, chosen)
+    texts = {name: metric for name, metric in metrics.metrics.items() if name.endswith(_INFO)}
+    if texts:
+        writer.writerow([])
+        writer.writerow(["Endpoint", "Metric", "Key", "Value", "Description"])
+        for name, metric in texts.items():
+            for series in metric.series:
+                for key, text in series.labels.items():
+                    writer.writerow([_host(series.endpoint_url), name, key, text, metric.description])
+    return head.encode() + writer.to_bytes()
+
+
+def _section(writer: CsvTable, kind: str, names: tuple[str, ...], metrics: dict[str, MetricFigures]) -> None:
+    labels = sorted({label for metric in metrics.values() for series in metric.series for label in series.labels})
+    last = ["buckets"] if kind == "histogram" else []
+    writer.writerow(["Endpoint", "Type", "Metric", "Unit", *names, *labels, "Description", *last])
+    for name, metric in metrics.items():
+        for series in metric.series:
+            figures = (_figure(series.stats.get(stat), whole=stat == "count") for stat in names)
+            row = [_host(series.endpoint_url), kind, name, metric.unit or "", *figures]
+            row += [*(series.labels.get(label, "") for label in labels), metric.description]
+            if kind == "histogram":
+                row.append(_joined((series.buckets or {}).items()))
+            writer.writerow(row)
+
+
+def _figure(value: float | None, *, whole: bool) -> str:
+    if value is None:
+        return ""
+    return str(round(value)) if whole else f"{value:.4f}"
+
+
+def _joined(buckets: Iterable[tuple[str, int]]) -> str:
+    return ";".join(f"{bound}={count}" for bound, count in buckets)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc

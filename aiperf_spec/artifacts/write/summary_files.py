@@ -1,0 +1,201 @@
+"""A run's summary as JSON and as CSV, in AIPerf's shapes (schema 1.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.record_lines import error_details, to_json
+from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json
+from aiperf_spec.config.choices import ExportLevel
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.metrics.gaps import loop_lag
+from aiperf_spec.metrics.stats import STAT_NAMES, Stats
+from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
+from aiperf_spec.version import __version__
+
+SCHEMA_VERSION = "1.5"
+
+
+def summary_json(result: RunResult, summary: Summary) -> bytes:
+    """Return `profile_export_aiperf.json`: AIPerf's keys at the top, ours under `spec_profile`."""
+    document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "benchmark_id": result.run_id}
+    document |= figures_json(summary)
+    if (lag := loop_lag(result.loop_lags_ns)) is not None:
+        document["client_event_loop_lag"] = {"unit": "ms", **_stats(lag)}
+    document["input_config"] = input_config(result)
+    document["run_info"] = {
+        "benchmark_id": result.run_id,
+        "trial": 0,
+        "generator": f"spec-profile {__version__}",
+    }
+    document["was_cancelled"] = result.stopped_by is not None
+    document["is_complete"] = result.stopped_by is None and result.failure is None
+    document["error_summary"] = [
+        {"error_details": error_details(group.first), "count": group.count} for group in summary.errors
+    ]
+    document |= _interval(result)
+    warmup = summarise(result.records, Phase.WARMUP)
+    if warmup.total:
+        document["warmup_metrics"] = _metrics(warmup)
+    document["spec_profile"] = _ours(result, summary)
+    return to_json(document, indent=True) + b"\n"
+
+
+def figures_json(summary: Summary) -> dict[str, Any]:
+    """Return a summary's metrics and pooled histogram as AIPerf's keys hold them, less all that is of a single run."""
+    pooled = {"pooled_spec_decode_acceptance_histogram": _histogram(summary.acceptance.histogram)}
+    return _metrics(summary) | (pooled if summary.acceptance.requests else {})
+
+
+def _metrics(summary: Summary) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    for metric in RECORD_METRICS:
+        if (stats := summary.record_stats.get(metric.tag)) is not None:
+            metrics[metric.tag] = {"unit": metric.unit, **_stats(stats)}
+    for run_metric in RUN_METRICS:
+        if (value := summary.run_values.get(run_metric.tag)) is not None:
+            metrics[run_metric.tag] = {"unit": run_metric.unit, "avg": value}
+    return metrics
+
+
+def _stats(stats: Stats) -> dict[str, float]:
+    return {**{name: stats.value(name) for name in STAT_NAMES}, "count": stats.count}
+
+
+def _histogram(histogram: dict[int, int]) -> dict[str, int]:
+    return {str(accepted): histogram[accepted] for accepted in sorted(histogram)}
+
+
+def _interval(result: RunResult) -> dict[str, str | None]:
+    profiled = result.profiled()
+    if not profiled:
+        return {"start_time": None, "end_time": None}
+    start = min(record.start_ns for record in profiled) + result.wall_offset_ns
+    end = max(record.end_ns for record in profiled) + result.wall_offset_ns
+    return {"start_time": iso_time(start), "end_time": iso_time(end)}
+
+
+def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "server": {"url": result.url, "owned_by": result.owned_by},
+        "stopped_by": result.stopped_by,
+        "prompts": {"type": result.dataset.type, "turns": result.dataset.turns},
+        "failure": None if result.failure is None else result.failure.message,
+        "requests": {
+            "total": summary.total,
+            "succeeded": summary.succeeded,
+            "failed": summary.failed,
+            "cancelled": summary.cancelled,
+            "with_acceptance": summary.acceptance.requests,
+        },
+        "drop_reasons": {str(reason): count for reason, count in summary.drop_reasons.items()},
+        "categories": {name: _category(category) for name, category in summary.categories.items()},
+        "reconciliation": None if result.reconciliation is None else reconciliation_json(result.reconciliation),
+        "notices": [{"kind": notice.kind, **notice.values} for notice in result.notices],
+    }
+
+
+def _category(category: CategorySummary) -> dict[str, Any]:
+    pooled = category.acceptance
+    return {
+        "requests": category.requests,
+        "with_acceptance": pooled.requests,
+        "token_weighted_acceptance_length": pooled.length,
+        "acceptance_length": None if category.length is None else category.length.avg,
+        "overall_draft_acceptance_rate": None if pooled.rate is None else pooled.rate * 100,
+        "steps": pooled.steps,
+        "accepted_draft_tokens": pooled.accepted,
+        "draft_tokens": pooled.proposed,
+        "acceptance_histogram": _histogram(pooled.histogram),
+    }
+
+
+def input_config(result: RunResult) -> dict[str, Any]:
+    """Return the configuration in AIPerf's nesting; it holds no secret."""
+    config: ProfileConfig = result.config
+    rate = {} if config.request_rate is None else {"rate": config.request_rate}
+    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **rate)]
+    if config.warmup_request_count:
+        phases.insert(0, _phase(config, "warmup", config.warmup_request_count, exclude_from_results=True))
+    extra = dict(config.extra_inputs)
+    for key, value in (("max_tokens", config.max_tokens), ("temperature", config.temperature)):
+        if value is not None:
+            extra.setdefault(key, value)
+    return {
+        "models": {"items": [{"name": result.model}]},
+        "endpoint": {
+            "urls": [result.url.rpartition("/")[0]],
+            "type": config.endpoint_type,
+            "streaming": config.streaming,
+            "use_server_token_count": config.use_server_token_count,
+            "extra": extra,
+        },
+        "datasets": [_dataset(result)],
+        "phases": phases,
+        "artifacts": {
+            "dir": None if result.artifact_dir is None else str(result.artifact_dir),
+            "records": ["jsonl"] if config.export_level is not ExportLevel.SUMMARY else [],
+            "raw": config.export_level is ExportLevel.RAW,
+        },
+        "random_seed": config.random_seed,
+        "server_metrics": {"enabled": config.server_metrics, "urls": [], "formats": ["json", "csv"]},
+    }
+
+
+def _dataset(result: RunResult) -> dict[str, Any]:
+    dataset = result.dataset
+    return {
+        "name": dataset.name,
+        "type": "file" if dataset.path else "built_in",
+        "path": dataset.path,
+        "format": _format(dataset),
+        "entries": dataset.entries,
+        "sampling": result.config.sampling,
+    }
+
+
+def _format(dataset: DatasetInfo) -> str:
+    # AIPerf's report reads a run as SPEED-Bench's by this selector: rows with a category, which each record carries
+    # as its `source_kind`.
+    selector = dataset.selector or ""
+    if selector.startswith("speed_bench_"):
+        return selector
+    if dataset.has_categories:
+        return "speed_bench_qualitative"
+    return dataset.type or "single_turn"
+
+
+def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": name,
+        "type": "concurrency",
+        "requests": requests,
+        "concurrency": config.concurrency,
+        **more,
+    }
+
+
+def summary_csv(summary: Summary) -> bytes:
+    """Return `profile_export_aiperf.csv`: request metrics with statistics, a blank line, run metrics with a value."""
+    writer = CsvTable(line_end="\r\n")
+    if summary.record_stats:
+        writer.writerow(["Metric", *STAT_NAMES])
+        for metric in sorted(RECORD_METRICS, key=lambda metric: metric.tag):
+            if (stats := summary.record_stats.get(metric.tag)) is not None:
+                row = [f"{stats.value(name):.2f}" for name in STAT_NAMES]
+                writer.writerow([_headed(metric.header, metric.unit), *row])
+        writer.writerow([])
+    writer.writerow(["Metric", "Value"])
+    for run_metric in sorted(RUN_METRICS, key=lambda metric: metric.tag):
+        if (value := summary.run_values.get(run_metric.tag)) is not None:
+            writer.writerow([_headed(run_metric.header, run_metric.unit), f"{value:.2f}"])
+    return writer.to_bytes()
+
+
+def _headed(header: str, unit: str) -> str:
+    return header if unit in ("count", "requests") else f"{header} ({unit})"

@@ -1,0 +1,141 @@
+"""Write a run's artifact folder: the one place that does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiperf_spec.artifacts import names
+from aiperf_spec.artifacts.write.analysis_json import analysis_json, analysis_of, load_baseline
+from aiperf_spec.artifacts.write.config_yaml import config_yaml
+from aiperf_spec.artifacts.write.record_lines import raw_line, record_line
+from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
+from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
+from aiperf_spec.config.choices import ExportLevel
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.errors import ArtifactError, ExportError
+from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.models.run import RequestRecord, RunResult
+
+
+class ArtifactWriter:
+    """Open a folder before the first request, append each record as its request ends, write the summary last.
+
+    A line is one write, so that a killed run leaves every finished request readable. When writing fails, the run goes
+    on without it and `finish` raises: what was measured is still shown.
+    """
+
+    def __init__(self, config: ProfileConfig) -> None:
+        self._config = config
+        self._folder: Path | None = None
+        self._wall_offset_ns = 0
+        self._files: dict[str, int] = {}
+        self._failure: ExportError | None = None
+        self._baseline: list[RequestRecord] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+
+    def open(self, result: RunResult) -> Callable[[RequestRecord], None]:
+        """Make the folder and its files, and return the sink for records.
+
+        Raises `ArtifactError` where the folder cannot be written, or holds a run and may not be overwritten.
+        """
+        if self._config.baseline is not None:
+            self._baseline = load_baseline(self._config.baseline)
+        folder = self._config.artifact_dir or names.default_folder(result)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            taken = [name for name in names.ALL if (folder / name).exists()]
+            if taken and not self._config.overwrite:
+                raise ArtifactError(
+                    f"--artifact-dir {str(folder)!r} already holds a run ({taken[0]})",
+                    "choose another folder, or add --overwrite",
+                )
+            for name in taken:
+                (folder / name).unlink()
+            for name in self._appended():
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+                self._files[name] = os.open(folder / name, flags, 0o644)
+            # The summary is written last, but whether it can be is to be known first.
+            probe = folder / f".{names.SUMMARY_JSON}.tmp"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise ArtifactError(
+                f"--artifact-dir {str(folder)!r} cannot be written: {error.strerror or error}",
+                "choose a folder that you may write to",
+            ) from None
+        self._folder = result.artifact_dir = folder
+        # Before the first request: a killed run can be repeated too.
+        self._replace(names.CONFIG_YAML, config_yaml(result))
+        self._wall_offset_ns = result.wall_offset_ns
+        return self.append
+
+    def _appended(self) -> tuple[str, ...]:
+        level = self._config.export_level
+        if level is ExportLevel.SUMMARY:
+            return ()
+        return (names.RECORDS_JSONL, names.RAW_JSONL) if level is ExportLevel.RAW else (names.RECORDS_JSONL,)
+
+    def append(self, record: RequestRecord) -> None:
+        """Write one record; drops its raw exchange, which is in the file from now on."""
+        if names.RECORDS_JSONL in self._files:
+            self._write(names.RECORDS_JSONL, record_line(record, self._wall_offset_ns))
+        if names.RAW_JSONL in self._files:
+            self._write(names.RAW_JSONL, raw_line(record, self._wall_offset_ns))
+            record.raw = None
+
+    def _write(self, name: str, data: bytes) -> None:
+        if self._failure is not None:
+            return
+        try:
+            while data:
+                data = data[os.write(self._files[name], data) :]
+        except OSError as error:
+            self._failure = self._failed(name, error)
+
+    def _failed(self, name: str, error: OSError) -> ExportError:
+        return ExportError(
+            f"{str((self._folder or Path()) / name)!r} could not be written: {error.strerror or error}",
+            "free some space or choose another --artifact-dir; what is shown above was measured and stands",
+        )
+
+    def finish(self, result: RunResult, summary: Summary) -> None:
+        """Write the summary files; raise `ExportError` for the first thing of the run that could not be written."""
+        if self._folder is None:
+            return
+        files = [(names.SUMMARY_JSON, summary_json(result, summary)), (names.SUMMARY_CSV, summary_csv(summary))]
+        if (metrics := result.server_metrics) is not None:
+            document = server_metrics_json(metrics, result.run_id, result.reconciliation)
+            files += [
+                (names.SERVER_METRICS_JSON, document),
+                (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
+            ]
+        result.analysis = analysis_of(result, self._baseline)
+        files.append((names.ANALYSIS_JSON, analysis_json(result.analysis)))
+        for name, data in files:
+            self._replace(name, data)
+        if self._failure is not None:
+            raise self._failure
+
+    def _replace(self, name: str, data: bytes) -> None:
+        # Under a temporary name first: a reader never sees half a summary.
+        assert self._folder is not None
+        temporary = self._folder / f".{name}.tmp"
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(self._folder / name)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            self._failure = self._failure or self._failed(name, error)

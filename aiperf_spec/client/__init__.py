@@ -1,0 +1,1 @@
+"""Talk HTTP to the server."""

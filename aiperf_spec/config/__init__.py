@@ -1,0 +1,1 @@
+"""The settings of a run, and what they are read from: options, a YAML file, URLs."""

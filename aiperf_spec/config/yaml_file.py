@@ -1,0 +1,305 @@
+"""Read a configuration file: YAML in AIPerf's nesting, every mistake told by file, line and path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import orjson
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from aiperf_spec.config import yaml_keys as places
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MAX_DEPTH = 60
+_SINGULAR = {"model": "models", "url": "urls", "dataset": "datasets"}
+_INHERITED = {"datasets": ("name", "type"), "phases": ("kind", "name", "type", "exclude_from_results")}
+"""Keys of AIPerf's that say nothing which is not said otherwise here; checked, and passed over."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Value:
+    """A value of the file and where it stands."""
+
+    node: yaml.Node
+    path: str
+
+
+def parse_config(text: str, name: str, environ: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Return the fields of `ProfileConfig` that a configuration file sets.
+
+    `${NAME}` and `${NAME:default}` in strings are expanded from `environ`; `$${` stands for `${`. Paths of prompts,
+    certificates and tokenizers are taken from `folder`. Raises `ConfigError` with `name`, line, path and, for a key
+    that is not known, the nearest right one.
+    """
+    return _YamlParser(name, environ, folder).read(text)
+
+
+class _YamlParser:
+    def __init__(self, name: str, environ: Mapping[str, str], folder: Path) -> None:
+        self._name = name
+        self._environ = environ
+        self._folder = folder
+        self._fields: dict[str, Any] = {}
+        self._origins: dict[str, _Value] = {}
+        self._constructor = yaml.constructor.SafeConstructor()
+        self._resolver = yaml.resolver.Resolver()
+
+    def read(self, text: str) -> dict[str, Any]:
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = f", line {mark.line + 1}" if mark is not None else ""
+            raise ConfigError(f"{self._name}{line}: not YAML: {error.problem or error}") from None
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{self._name}: not YAML: {error}") from None
+        except RecursionError:
+            raise ConfigError(f"{self._name}: nested too deeply") from None
+        if root is None:
+            raise ConfigError(f"{self._name} is empty", "see examples/ for a configuration")
+        top = self._mapping(_Value(root, ""), ("benchmark", "random_seed", "schema_version"))
+        if "random_seed" in top:
+            self._set("random_seed", top["random_seed"])
+        if "benchmark" not in top:
+            self._fail(_Value(root, ""), "has no key benchmark", "see examples/ for a configuration")
+        self._benchmark(top["benchmark"])
+        self._validate()
+        return self._fields
+
+    def _benchmark(self, value: _Value) -> None:
+        plain = places.plain_fields()
+        found = self._mapping(value, ("models", *places.SECTIONS, *places.LISTS, *plain))
+        if "models" in found:
+            self._set("model", found["models"], self._only("model"))
+        for section, keys in places.SECTIONS.items():
+            if section in found:
+                self._section(found[section], keys)
+        if "datasets" in found:
+            self._datasets(found["datasets"])
+        if "phases" in found:
+            self._phases(found["phases"])
+        for name in plain:
+            if name in found:
+                self._set(name, found[name], self._tokenizer if name == "tokenizer" else None)
+
+    def _section(self, value: _Value, keys: Mapping[str, str]) -> None:
+        special: dict[str, Callable[[_Value], Any]] = {
+            "url": self._only("server"),
+            "headers": self._headers,
+            "api_key_env": self._key_variable,
+            "ca_file": self._file_path,
+        }
+        for key, item in self._mapping(value, keys).items():
+            self._set(keys[key], item, special.get(keys[key]))
+
+    def _datasets(self, value: _Value) -> None:
+        paths: list[str] = []
+        for entry in self._entries(value):
+            found = self._mapping(entry, (*places.DATASET, *_INHERITED["datasets"]))
+            if "type" in found and (kind := self._plain(found["type"])) != "file":
+                self._fail(found["type"], f"only type file is known, got {kind!r}", "path names a file of prompts")
+            for key, field in places.DATASET.items():
+                if key not in found:
+                    continue
+                if key == "path":
+                    paths.append(self._file_path(found[key]))
+                    self._origins[field] = found[key]
+                elif field in self._fields and self._plain(found[key]) != self._fields[field]:
+                    self._fail(found[key], "all datasets of a run have this in common, and an earlier one differs")
+                else:
+                    self._set(field, found[key])
+        if paths:
+            self._fields["input_file"] = paths
+
+    def _phases(self, value: _Value) -> None:
+        seen: set[str] = set()
+        warmup_concurrency: _Value | None = None
+        for entry in self._entries(value):
+            known = (*dict.fromkeys((*places.PROFILING, *places.WARMUP)), *_INHERITED["phases"])
+            found = self._mapping(entry, known)
+            kind = self._phase_kind(entry, found)
+            if kind in seen:
+                self._fail(entry, f"a second phase of kind {kind}")
+            seen.add(kind)
+            fields = places.PROFILING if kind == "profiling" else places.WARMUP
+            for key in found.keys() - set(_INHERITED["phases"]):
+                if key in fields and fields[key] in ProfileConfig.model_fields:
+                    self._set(fields[key], found[key])
+                elif kind == "warmup" and key == "concurrency":
+                    warmup_concurrency = found[key]
+                else:
+                    self._fail(found[key], f"a phase of kind {kind} has no {key}")
+        if warmup_concurrency is not None:
+            said = self._plain(warmup_concurrency)
+            if said != self._fields.setdefault("concurrency", said):
+                self._fail(warmup_concurrency, "a warm-up runs at the concurrency of the profiling phase")
+            self._origins.setdefault("concurrency", warmup_concurrency)
+
+    def _phase_kind(self, entry: _Value, found: Mapping[str, _Value]) -> str:
+        said = found.get("kind") or found.get("name")
+        kind = "profiling" if said is None else self._plain(said)
+        if kind not in ("warmup", "profiling"):
+            self._fail(said or entry, f"kind must be warmup or profiling, got {kind!r}")
+        if "exclude_from_results" in found and self._plain(found["exclude_from_results"]) != (kind == "warmup"):
+            self._fail(found["exclude_from_results"], "the warm-up is left out of results, and nothing else is")
+        if "type" in found and (how := self._plain(found["type"])) not in ("concurrency", "request_rate"):
+            self._fail(found["type"], f"expected concurrency or request_rate, got {how!r}")
+        return str(kind)
+
+    def _headers(self, value: _Value) -> list[list[str]]:
+        if not isinstance(value.node, yaml.MappingNode):
+            self._fail(value, "expected names and values")
+        return [[key, self._text(item)] for key, item in self._items(value).items()]
+
+    def _key_variable(self, value: _Value) -> str:
+        name = self._text(value)
+        if not self._environ.get(name):
+            self._fail(value, f"the environment variable {name} is not set", f"export {name}=...")
+        self._fields["api_key"] = self._environ[name]
+        return name
+
+    def _only(self, what: str) -> Callable[[_Value], Any]:
+        def read(value: _Value) -> Any:
+            if isinstance(value.node, yaml.ScalarNode):
+                return self._plain(value)
+            entries = self._entries(value)
+            if len(entries) != 1:
+                self._fail(value, f"a run has one {what}, got {len(entries)}")
+            if isinstance(entries[0].node, yaml.MappingNode):
+                return self._plain(self._mapping(entries[0], ("name",))["name"])
+            return self._plain(entries[0])
+
+        return read
+
+    def _file_path(self, value: _Value) -> str:
+        path = self._text(value)
+        return path if path == "-" else str(self._folder / path)
+
+    def _tokenizer(self, value: _Value) -> Any:
+        name = self._plain(value)
+        # A name on the hub has a slash too: a path says that it is one.
+        is_path = isinstance(name, str) and (name.startswith((".", "/")) or name.endswith(".json"))
+        return str(self._folder / name) if is_path else name
+
+    def _set(self, field: str, value: _Value, read: Callable[[_Value], Any] | None = None) -> None:
+        self._fields[field] = (read or self._plain)(value)
+        self._origins[field] = value
+
+    def _validate(self) -> None:
+        for name, origin in self._origins.items():
+            field = ProfileConfig.model_fields[name]
+            kind: TypeAdapter[Any] = TypeAdapter(field.annotation or Any)
+            try:
+                # As JSON and strictly: 8 is a number, "8" and true are none.
+                kind.validate_json(orjson.dumps(self._fields[name]), strict=True)
+            except TypeError as error:
+                self._fail(origin, f"cannot be written as JSON: {error}")
+            except ValidationError as error:
+                self._fail(origin, _message(error.errors()[-1]))
+        try:
+            ProfileConfig(**{"url": "http://placeholder", **self._fields})
+        except ValidationError as error:
+            for problem in error.errors():
+                # What is wrong only together with others may be right together with options.
+                if problem["loc"] and (found := self._origins.get(str(problem["loc"][0]))):
+                    self._fail(found, _message(problem))
+        except ConfigError as error:
+            if "url" not in self._origins:
+                raise
+            self._fail(self._origins["url"], error.message.removeprefix("--url "), error.remedy)
+
+    def _mapping(self, value: _Value, known: Iterable[str]) -> dict[str, _Value]:
+        known = tuple(known)
+        found: dict[str, _Value] = {}
+        for key, item in self._items(value).items():
+            name = _CAMEL.sub("_", key).lower()
+            name = name if name in known else _SINGULAR.get(name, name)
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                remedy = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+                self._fail(item, "not a key that is known", remedy)
+            if name in found:
+                self._fail(item, f"the same as {found[name].path}, given twice")
+            found[name] = item
+        return found
+
+    def _items(self, value: _Value) -> dict[str, _Value]:
+        if not isinstance(value.node, yaml.MappingNode):
+            self._fail(value, f"expected keys and values, got {_kind(value.node)}")
+        items: dict[str, _Value] = {}
+        for key_node, node in value.node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._fail(_Value(key_node, value.path), "a key must be text")
+            key = str(key_node.value)
+            if key in items:
+                self._fail(_Value(key_node, f"{value.path}.{key}".lstrip(".")), "given twice")
+            items[key] = _Value(node, f"{value.path}.{key}".lstrip("."))
+        return items
+
+    def _entries(self, value: _Value) -> list[_Value]:
+        if not isinstance(value.node, yaml.SequenceNode):
+            self._fail(value, f"expected a list, got {_kind(value.node)}")
+        return [_Value(node, f"{value.path}[{index}]") for index, node in enumerate(value.node.value)]
+
+    def _plain(self, value: _Value, depth: int = 0) -> Any:
+        if depth > _MAX_DEPTH:
+            self._fail(value, "nested too deeply")
+        if isinstance(value.node, yaml.MappingNode):
+            return {key: self._plain(item, depth + 1) for key, item in self._items(value).items()}
+        if isinstance(value.node, yaml.SequenceNode):
+            return [self._plain(item, depth + 1) for item in self._entries(value)]
+        node = cast(yaml.ScalarNode, value.node)
+        expanded = self._expand(value)
+        if expanded != node.value and node.style is None:
+            # An unquoted ${N} may stand for a number.
+            tag = self._resolver.resolve(yaml.ScalarNode, expanded, (True, False))  # type: ignore[no-untyped-call]
+            node = yaml.ScalarNode(tag, expanded, node.start_mark, node.end_mark)
+        elif node.tag == "tag:yaml.org,2002:str":
+            return expanded
+        try:
+            plain = self._constructor.construct_object(node, deep=True)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            self._fail(value, f"{node.value!r} with the tag {node.tag} cannot be read")
+        if not isinstance(plain, str | int | float | bool | None):
+            self._fail(value, f"{node.value!r} is read as a {type(plain).__name__}: quote it")
+        return plain
+
+    def _text(self, value: _Value) -> str:
+        if not isinstance(value.node, yaml.ScalarNode):
+            self._fail(value, f"expected text, got {_kind(value.node)}")
+        return self._expand(value)
+
+    def _expand(self, value: _Value) -> str:
+        def replacement(match: re.Match[str]) -> str:
+            if match[1]:
+                return match[1]
+            found = self._environ.get(match[2], match[3])
+            if found is None:
+                self._fail(value, f"the environment variable {match[2]} is not set", f"export {match[2]}=...")
+            return found
+
+        return _VARIABLE.sub(replacement, str(value.node.value))
+
+    def _fail(self, value: _Value, message: str, remedy: str | None = None) -> NoReturn:
+        where = f"{self._name}, line {value.node.start_mark.line + 1}"
+        raise ConfigError(f"{where}: {value.path + ': ' if value.path else ''}{message}", remedy)
+
+
+def _message(problem: Mapping[str, Any]) -> str:
+    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    return message if message == problem["msg"] or "Value" in problem["msg"] else f"must be {message}"
+
+
+def _kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return "nothing" if not node.value else "a single value"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "keys and values"

@@ -1,1 +1,0 @@
-"""Write a run's files in AIPerf's shapes, and read them back."""

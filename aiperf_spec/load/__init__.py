@@ -1,0 +1,1 @@
+"""Send a run's requests: schedule, conversations, processes, event loop."""

@@ -1,0 +1,134 @@
+"""Find what a run has to say beside its figures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from aiperf_spec.config.choices import EndpointType
+from aiperf_spec.config.server_url import without_credentials
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.metrics.gaps import loop_lag
+from aiperf_spec.metrics.latency import schedule_lag
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.wire.request_body import MAX_TOKENS_KEYS
+
+_ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (least|most)|greater|\bless\b", re.I)
+"""A refusal of the number, which another name for it would not mend: vLLM names both names in that one too."""
+
+_DISCREPANCY = 0.1
+"""The share by which the two counts of tokens may differ without a word."""
+
+
+_SATURATED_MS = 10.0
+"""Lag of the event loop, at its 99th percentile, from which on latencies are no longer the server's alone."""
+_LATE_MS = 50.0
+"""Lateness from which on a request did not go out when it was due."""
+
+
+def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> list[Notice]:
+    """Return the notices of a run, in the order in which they are to be read."""
+    config: ProfileConfig = result.config
+    profiled = result.profiled()
+    good = [record for record in profiled if record.succeeded]
+    notices = [Notice(NoticeKind.ADAPTER, {"text": text}) for text in adapter_warnings]
+    notices += _acceptance(result, config, good)
+    if good and config.temperature is None and "temperature" not in config.extra_inputs:
+        notices.append(Notice(NoticeKind.UNPINNED_SAMPLING))
+    notices += _prompts(result.dataset, profiled)
+    notices += _tokens(config, good)
+    notices += _client(result, profiled)
+    if retried := sum(1 for record in result.records if record.retried):
+        notices.append(Notice(NoticeKind.RETRIED, {"count": retried}))
+    notices += _refused_max_tokens(config, profiled)
+    if config.insecure:
+        notices.append(Notice(NoticeKind.INSECURE))
+    if proxy is not None:
+        notices.append(Notice(NoticeKind.PROXY, {"proxy": without_credentials(proxy)}))
+    return notices
+
+
+def _acceptance(result: RunResult, config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
+    if not good or any(record.acceptance is not None for record in good):
+        return []
+    reasons = {record.drop_reason for record in good}
+    if DropReason.ABSENT not in reasons:
+        return []
+    options = config.extra_inputs.get("stream_options")
+    usage_off = (
+        config.streaming and isinstance(options, dict) and options.get("include_usage") in (False, None)
+    ) and "include_usage" in (options or {})
+    asked = config.extra_inputs.get("return_spec_tokens_details") is True
+    values = {"owned_by": result.owned_by, "usage_off": usage_off, "asked_sglang": asked}
+    return [Notice(NoticeKind.NO_ACCEPTANCE, values)]
+
+
+def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> list[Notice]:
+    notices = []
+    if dataset.skipped_lines:
+        notices.append(Notice(NoticeKind.SKIPPED_LINES, {"count": dataset.skipped_lines, "name": dataset.name}))
+    if dataset.repeated_ids:
+        notices.append(Notice(NoticeKind.REPEATED_IDS, {"count": dataset.repeated_ids}))
+    broken = [record for record in profiled if record.unsent_turns]
+    if broken:
+        unsent = sum(record.unsent_turns for record in broken)
+        notices.append(Notice(NoticeKind.UNSENT_TURNS, {"turns": unsent, "conversations": len(broken)}))
+    return notices
+
+
+def _discrepancies(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
+    both = [r for r in good if r.counted_output is not None and r.usage is not None]
+    sides = [("output", [(r.counted_output, r.usage.completion_tokens) for r in both if r.usage])]
+    # A chat template's own tokens are in usage and in no text: only a completions prompt can be compared.
+    if config.endpoint_type is EndpointType.COMPLETIONS:
+        sides.append(("input", [(r.counted_input, r.usage.prompt_tokens) for r in both if r.usage]))
+    notices = []
+    for side, pairs in sides:
+        known = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+        ours, theirs = sum(pair[0] for pair in known), sum(pair[1] for pair in known)
+        if abs(ours - theirs) > _DISCREPANCY * theirs:
+            values = {"side": side, "counted": ours, "usage": theirs, "requests": len(known)}
+            notices.append(Notice(NoticeKind.TOKEN_DISCREPANCY, values))
+    return notices
+
+
+def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
+    notices = []
+    missing = sum(1 for record in good if record.output_tokens is None)
+    if missing:
+        notices.append(Notice(NoticeKind.NO_TOKEN_COUNTS, {"count": missing, "of": len(good)}))
+    if missing < len(good) and not config.use_server_token_count and config.tokenizer is None:
+        notices.append(Notice(NoticeKind.TOKENS_FROM_USAGE))
+    notices += _discrepancies(config, good)
+    if zero := sum(1 for r in good if r.output_tokens == 0 and r.last_content_ns is not None):
+        notices.append(Notice(NoticeKind.ZERO_USAGE, {"count": zero, "of": len(good)}))
+    return notices
+
+
+def _client(result: RunResult, profiled: list[RequestRecord]) -> list[Notice]:
+    """Return what the program itself was late with."""
+    notices = []
+    lag = loop_lag(result.loop_lags_ns)
+    if lag is not None and lag.value("p99") >= _SATURATED_MS:
+        values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "workers": result.config.workers}
+        notices.append(Notice(NoticeKind.SATURATED, values))
+    late = [value for record in profiled if (value := schedule_lag(record)) is not None and value >= _LATE_MS]
+    if late:
+        notices.append(Notice(NoticeKind.SCHEDULE_LAG, {"count": len(late), "of": len(profiled), "max": max(late)}))
+    return notices
+
+
+def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> list[Notice]:
+    if config.max_tokens is None or config.endpoint_type is not EndpointType.CHAT:
+        return []
+    if any(key in config.extra_inputs for key in MAX_TOKENS_KEYS):
+        return []  # the name sent is the user's own, and the option that chooses between them has no say
+    for record in profiled:
+        error = record.error
+        if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
+            continue
+        if any(key in error.message for key in MAX_TOKENS_KEYS) and not _ABOUT_SIZE.search(error.message):
+            sent = "max_tokens" if config.use_legacy_max_tokens else "max_completion_tokens"
+            return [Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})]
+    return []

@@ -1,0 +1,57 @@
+"""What a phase sends: one planned request a conversation's turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.run import Phase
+from aiperf_spec.wire.answer import answer_message
+from aiperf_spec.workload.prompts import Prompt
+
+
+@dataclass(slots=True, frozen=True)
+class PlannedRequest:
+    """One request to be sent; several prompts make one batch on completions.
+
+    Where its prompt has later turns, the request opens a conversation, and `after` is the next request.
+    """
+
+    index: int
+    phase: Phase
+    prompts: tuple[Prompt, ...]
+    turn_index: int = 0
+    scheduled_ns: int | None = None
+    """When it was due, by the monotonic clock; None in a closed loop and after a conversation's first turn."""
+
+    @property
+    def later_turns(self) -> int:
+        """How many requests its conversation has left after this one."""
+        return len(self.prompts[0].later)
+
+    def after(self, responses: list[ParsedResponse]) -> PlannedRequest | None:
+        """Return the conversation's next request, which carries what was answered; None after the last turn."""
+        if not self.later_turns:
+            return None
+        prompt = self.prompts[0].after(answer_message(responses))
+        return PlannedRequest(self.index + 1, self.phase, (prompt,), self.turn_index + 1)
+
+
+def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size: int) -> Iterator[PlannedRequest]:
+    """Yield the first requests of a phase's conversations, taking `batch_size` prompts for each.
+
+    Every turn counts as a request and has an index of its own; a conversation that would exceed `count` is cut there.
+    Without a count, prompts are sent until there are none.
+    """
+    index = 0
+    while count is None or index < count:
+        batch = tuple(islice(prompts, batch_size))
+        if not batch:
+            return
+        work = PlannedRequest(index, phase, batch)
+        if work.later_turns and count is not None:
+            work = replace(work, prompts=(batch[0].cut(count - index - 1),))
+        yield work
+        index += 1 + work.later_turns

@@ -1,0 +1,42 @@
+"""End a run early."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from aiperf_spec.errors import StoppedError
+
+T = TypeVar("T")
+
+
+class Stop:
+    """Ask a run to end early; made within the run's event loop."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._event = asyncio.Event()
+
+    def request(self, reason: str) -> None:
+        """Stop sending and cancel what is in flight; the first reason is kept."""
+        self.reason = self.reason or reason
+        self._event.set()
+
+    async def unless(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns; raise `StoppedError` where a stop is requested before it does."""
+        task = asyncio.create_task(work)
+        stopper = asyncio.create_task(self.wait())
+        try:
+            await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise StoppedError(self.reason or "a stop")
+            return task.result()
+        finally:
+            task.cancel()
+            stopper.cancel()
+            await asyncio.gather(task, stopper, return_exceptions=True)
+
+    async def wait(self) -> None:
+        """Return once a stop was requested."""
+        await self._event.wait()

@@ -1,0 +1,141 @@
+"""Runs against a base: what differs, by how much, and whether that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Row, Verdict
+from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind
+from aiperf_spec.analysis.comparison.pairing import Key, Pairing
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.render.layout import add_columns, new_table, titled
+from aiperf_spec.render.missing import LONG, interval, signed
+from aiperf_spec.render.text import middle, number, plural, printable
+
+_VERDICTS = {
+    Verdict.BETTER: ("better", "green"),
+    Verdict.WORSE: ("worse", "red"),
+    Verdict.DIFFERENT: ("differs", "yellow"),
+    Verdict.NONE_SHOWN: ("none shown", "dim"),
+    Verdict.NOT_JUDGED: ("–", "dim"),
+}
+_UNMATCHED = 8
+"""Prompts without a partner that are named; JSON has all."""
+
+_MISLEADS = {
+    MismatchKind.MODEL: "the models differ ({base}; {candidate}): they write other text, so no difference is "
+    "the drafter's",
+    MismatchKind.ENGINE: "the engines differ ({base}; {candidate}): they count steps and drafts in their own ways",
+    MismatchKind.SAMPLING: "the requests' parameters differ ({base}; {candidate}): acceptance depends on sampling",
+    MismatchKind.DRAFT_LENGTH: "the draft lengths differ (k {base}; {candidate}): a longer draft has the greater "
+    "acceptance length and the lower rate whatever the drafter, so compare latency too",
+    MismatchKind.DRAFTER_SHAPE: "the drafters propose differently ({base}; {candidate})",
+    MismatchKind.CONCURRENCY: "the load differs ({base}; {candidate}): latencies depend on load",
+    MismatchKind.ENDPOINT: "the endpoints differ ({base}; {candidate}): a chat template changes the prompt",
+    MismatchKind.STREAMING: "one run streamed and the other did not",
+    MismatchKind.PROMPTS: "the prompts are of different files ({base}; {candidate})",
+    MismatchKind.PROMPT_TOKENS: "{base} with the same prompt id have prompts of other lengths: other prompts, or "
+    "another template",
+    MismatchKind.CONFIGURATION_UNKNOWN: "{base}: no summary file says how it was configured, so model, sampling and "
+    "concurrency could not be checked",
+}
+
+
+def compare_report(comparisons: ComparisonSet) -> RenderableType:
+    """Return every comparison of a set as tables."""
+    parts: list[RenderableType] = []
+    for comparison in comparisons.comparisons:
+        for part in _parts(comparison):
+            parts += [part, ""]
+    parts.append(Text(method(comparisons), style="dim"))
+    return Renderables(*parts)
+
+
+def comparison_report(comparison: Comparison) -> RenderableType:
+    """Return one candidate against the base."""
+    return Renderables(*_parts(comparison))
+
+
+def _parts(comparison: Comparison) -> Iterator[RenderableType]:
+    lines = [
+        Text.assemble(("base       ", "bold"), printable(comparison.base, 400)),
+        Text.assemble(("candidate  ", "bold"), printable(comparison.candidate, 400)),
+        *(Text(line) for line in _pairing(comparison.pairing)),
+        *(Text.assemble(("misleads: ", "bold yellow"), mismatch_text(mismatch)) for mismatch in comparison.mismatches),
+    ]
+    yield Renderables(*lines)
+    yield rows_table(comparison.rows, "Difference, candidate less base", "Metric")
+    tags = dict.fromkeys(row.tag for rows in comparison.categories.values() for row in rows)
+    for tag in tags:
+        by_category = {name: row for name, rows in comparison.categories.items() for row in rows if row.tag == tag}
+        label = _label(next(iter(by_category.values())))
+        yield rows_table(by_category.values(), f"{label} by category", "Category", list(by_category))
+
+
+def mismatch_text(mismatch: Mismatch) -> str:
+    """Return what differs between two runs, and why that misleads."""
+    return _MISLEADS[mismatch.kind].format(
+        base=printable(mismatch.base, 120), candidate=printable(mismatch.candidate, 120)
+    )
+
+
+def _pairing(pairing: Pairing) -> Iterator[str]:
+    if not pairing.paired:
+        yield f"{plural(len(pairing.pairs), 'pair')} of prompts: too few, so the runs are compared as independent."
+    else:
+        yield f"{plural(len(pairing.pairs), 'pair')} of prompts, by id and turn."
+    for name, keys in (("the base", pairing.base_only), ("the candidate", pairing.candidate_only)):
+        if keys:
+            outside = " and in no difference" if pairing.paired else ""
+            yield f"{plural(len(keys), 'prompt')} in {name} only{outside}: {_names(keys)}"
+
+
+def _names(keys: Sequence[Key]) -> str:
+    shown = [middle(name, 24) + (f" turn {turn}" if turn else "") for name, turn in keys[:_UNMATCHED]]
+    return ", ".join(shown) + (f" and {len(keys) - _UNMATCHED} more" if len(keys) > _UNMATCHED else "")
+
+
+def _label(row: Row) -> str:
+    return f"{row.label} ({row.unit})" if row.unit in ("ms", "%", "sec") else row.label
+
+
+def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str] | None = None) -> RenderableType:
+    """Return rows with both values, the difference, its interval and the verdict."""
+    table = new_table("")
+    add_columns(table, first, right=False)
+    add_columns(table, "base", "cand.", "diff.", "95 % interval")
+    add_columns(table, "verdict", right=False)
+    reasons: dict[Missing, None] = {}
+    for position, row in enumerate(rows):
+        found = row.difference
+        if found.estimate.reason is not None:
+            reasons[found.estimate.reason] = None
+        verdict, style = _VERDICTS[row.verdict]
+        table.add_row(
+            Text(middle(_label(row) if names is None else names[position], 22)),
+            number(found.base),
+            number(found.candidate),
+            signed(found.estimate.value),
+            interval(found.estimate),
+            Text(verdict, style=style),
+        )
+    notes = [f"{LONG[reason][0].upper()}{LONG[reason][1:]}." for reason in reasons if reason is not Missing.NO_RECORDS]
+    return titled(title, table, notes)
+
+
+def method(comparisons: ComparisonSet) -> str:
+    """Return in words how figures were compared."""
+    correction = (
+        f"Verdicts are corrected for {plural(comparisons.tests, 'comparison')} (Holm; the pooled length weighs as much "
+        "as all others together): better, worse and differs stand where the corrected p is below 0.05"
+        if comparisons.tests
+        else "No figure differs in any pair"
+    )
+    return (
+        "Means of requests, and pooled figures; differences of pairs where there are pairs. Intervals are 95 %, each "
+        f"by itself. {correction}; none shown: no difference is, which does not say that there is none."
+    )

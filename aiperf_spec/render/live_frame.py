@@ -1,0 +1,303 @@
+"""What is shown of a run while it goes on: where it stands, as lines of styled spans."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
+from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.render.histogram import folded
+from aiperf_spec.render.text import count, number
+
+Span = tuple[str, str]
+"""Text and its style: "", "bold", "dim", "red", "yellow", "green" or "cyan"."""
+Line = list[Span]
+
+_NS_PER_S = 1e9
+_RECENT_S = 10
+_RECENT_MOST = 2000
+"""Requests of the last 10 s that percentiles are taken of: sorting more would hold up the loop that stamps arrivals."""
+_LABEL = 15
+_WIDE = 120
+"""Columns from which on the histogram stands beside the figures."""
+_LEFT = 66
+
+
+@dataclass(slots=True)
+class _Counts:
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    started_ns: int | None = None
+
+
+@dataclass(slots=True)
+class RunProgress:
+    """Where a run stands. `clock` stamps are of the monotonic clock, in ns; warm-up requests are in no figure."""
+
+    config: ProfileConfig
+    phases: dict[Phase, _Counts] = field(default_factory=lambda: {phase: _Counts() for phase in Phase})
+    in_flight: int | None = None
+    """Requests under way, where the caller knows."""
+    length_sums: RatioSums = field(default_factory=RatioSums)
+    rate_sums: RatioSums = field(default_factory=RatioSums)
+    histogram: Counter[int] = field(default_factory=Counter)
+    has_turns: bool = False
+    _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
+    _estimates: tuple[int, tuple[Estimate, Estimate]] | None = None
+    _percentiles: tuple[int, list[str]] | None = None
+
+    def expect(self, totals: Mapping[Phase, int | None]) -> None:
+        """Say how many requests each phase will have; None where that is not known."""
+        for phase, total in totals.items():
+            self.phases[phase].total = total
+
+    def take(self, record: RequestRecord) -> None:
+        """Take a finished request into account."""
+        counts = self.phases[record.phase]
+        counts.done += 1
+        if counts.started_ns is None or record.start_ns < counts.started_ns:
+            counts.started_ns = record.start_ns
+        if record.error is not None:
+            counts.failed += 1
+            return
+        if record.phase is Phase.WARMUP:
+            return
+        self._recent.append((record.end_ns, time_to_first_token(record), inter_token_latency(record)))
+        self.has_turns |= record.turn_index > 0
+        report = record.acceptance
+        if report is not None and report.num_spec_steps:
+            self.length_sums.add(report.num_accepted_draft_tokens, report.num_spec_steps)
+            self.rate_sums.add(report.num_accepted_draft_tokens, report.num_draft_tokens)
+            self.histogram.update(report.acceptance_histogram)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that is going on."""
+        warmup = self.phases[Phase.WARMUP]
+        return Phase.WARMUP if warmup.done < (warmup.total or 0) else Phase.PROFILING
+
+    @property
+    def changes(self) -> tuple[int, int | None]:
+        """A value that differs where there is something new to show."""
+        return sum(counts.done for counts in self.phases.values()), self.in_flight
+
+    def estimates(self, now_ns: int) -> tuple[Estimate, Estimate]:
+        """Return the pooled length and rate so far, renewed once a second: an interval costs a millisecond.
+
+        Turns of a conversation depend on each other: where there are any, no interval is given.
+        """
+        second = now_ns // 1_000_000_000
+        if self._estimates is None or self._estimates[0] != second:
+            length, rate = length_interval(self.length_sums), rate_interval(self.rate_sums)
+            if self.has_turns:
+                length, rate = Estimate(length.value), Estimate(rate.value)
+            self._estimates = second, (length, rate)
+        return self._estimates[1]
+
+    def percentiles(self, now_ns: int) -> list[str]:
+        """Return "p50 ..., p99 ... ms" of TTFT and of ITL, of requests that ended in the last 10 s; once a second."""
+        second = now_ns // 1_000_000_000
+        if self._percentiles is None or self._percentiles[0] != second:
+            start = now_ns - _RECENT_S * 1_000_000_000
+            while self._recent and self._recent[0][0] < start:
+                self._recent.popleft()
+            columns = ([value for each in self._recent if (value := each[i]) is not None] for i in (1, 2))
+            self._percentiles = second, [_described(sorted(values)) for values in columns]
+        return self._percentiles[1]
+
+
+def _described(ordered: Sequence[float]) -> str:
+    if not ordered:
+        return "–"
+    return f"p50 {number(_at(ordered, 0.5))}, p99 {number(_at(ordered, 0.99))} ms"
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    rank = (len(ordered) - 1) * share
+    low = int(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+
+
+def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_only: bool = False) -> list[Line]:
+    """Return the lines that show where a run stands, none of them as wide as the terminal."""
+    full, empty = ("#", "-") if ascii_only else ("━", "─")
+    lines = [_bar(progress, now_ns, width, full, empty), _indented(_state(progress, now_ns), width)]
+    figures = _figures(progress, now_ns)
+    space = (width - _LEFT if width >= _WIDE else width) - 1
+    bars = _histogram(progress, space, "#" if ascii_only else "█")
+    if width >= _WIDE:
+        nothing: Line = []
+        for left, right in zip_longest(figures, bars, fillvalue=nothing):
+            padding = _LEFT - sum(len(text) for text, _ in left)
+            lines.append([*left, (" " * padding, ""), *right] if right else left)
+    else:
+        lines += figures + bars
+    return [_cut(line, width - 1) for line in lines[: max(height - 1, 1)]]
+
+
+def _indented(line: Line, width: int) -> Line:
+    # Where it is narrow, what is said matters more than where it stands.
+    fits = _LABEL + sum(len(text) for text, _ in line) < width
+    return [(" " * _LABEL, ""), *line] if fits else line
+
+
+def _cut(line: Line, width: int) -> Line:
+    kept: Line = []
+    for text, style in line:
+        if width <= 0:
+            break
+        kept.append((text[:width], style))
+        width -= len(text)
+    return kept
+
+
+def _name(progress: RunProgress) -> str:
+    return "warm-up" if progress.phase is Phase.WARMUP else "profiling"
+
+
+def _bar(progress: RunProgress, now_ns: int, width: int, full: str, empty: str) -> Line:
+    counts = progress.phases[progress.phase]
+    head: Line = [(f"{_name(progress):<{_LABEL}}", "bold yellow" if progress.phase is Phase.WARMUP else "bold")]
+    share = _share(progress, now_ns)
+    said = f"{count(counts.done)} done" if counts.total is None else f"{count(counts.done)} of {count(counts.total)}"
+    if share is None:
+        return [*head, (said, "")]
+    size = max(min(width, 100) - _LABEL - len(said) - 9, 8)
+    filled = round(size * share)
+    return [*head, (full * filled, "cyan"), (empty * (size - filled), "dim"), (f"  {said}", ""), (f"{share:5.0%}", "")]
+
+
+def _share(progress: RunProgress, now_ns: int) -> float | None:
+    counts, duration = progress.phases[progress.phase], progress.config.benchmark_duration
+    by_count = counts.done / counts.total if counts.total else None
+    if progress.phase is Phase.WARMUP or duration is None:
+        return by_count
+    elapsed = _elapsed_s(counts, now_ns)
+    return min(max(elapsed / duration, by_count or 0.0), 1.0)
+
+
+def _elapsed_s(counts: _Counts, now_ns: int) -> float:
+    return 0.0 if counts.started_ns is None else max((now_ns - counts.started_ns) / _NS_PER_S, 0.0)
+
+
+def _in_flight(progress: RunProgress) -> int | None:
+    if progress.in_flight is not None:
+        return progress.in_flight
+    # Workers' requests are not seen from here; in a closed loop there are as many as there can be.
+    counts = progress.phases[progress.phase]
+    if progress.config.request_rate is not None and progress.phase is Phase.PROFILING:
+        return None
+    left = None if counts.total is None else counts.total - counts.done
+    return progress.config.concurrency if left is None else min(progress.config.concurrency, left)
+
+
+def _stage(progress: RunProgress, now_ns: int) -> str | None:
+    """Return what keeps the load from being what was asked for: its beginning or its end."""
+    counts, config = progress.phases[progress.phase], progress.config
+    if progress.phase is Phase.WARMUP:
+        return "in no figure"
+    if config.benchmark_duration is not None and _elapsed_s(counts, now_ns) > config.benchmark_duration:
+        return "grace period"
+    cap = config.concurrency
+    if config.request_rate is not None or cap == 1:
+        return None
+    if counts.total is not None and 0 < counts.total - counts.done < cap and counts.done:
+        return "draining"
+    return "ramp-up" if counts.done < cap else None
+
+
+def _state(progress: RunProgress, now_ns: int) -> Line:
+    counts = progress.phases[progress.phase]
+    parts: Line = []
+    if (flying := _in_flight(progress)) is not None:
+        parts.append((f"{count(flying)} in flight", ""))
+    parts.append((f"{count(counts.failed)} failed", "red" if counts.failed else "dim"))
+    seconds = _elapsed_s(counts, now_ns)
+    if counts.done and seconds:
+        parts.append((f"{number(counts.done / seconds, 1)}/s", ""))
+        if (left := _left_s(progress, now_ns)) is not None:
+            parts.append((f"{_clock(left)} left", ""))
+    if (stage := _stage(progress, now_ns)) is not None:
+        parts.append((stage, "yellow"))
+    line: Line = []
+    for i, part in enumerate(parts):
+        line += [(", ", "dim"), part] if i else [part]
+    return line
+
+
+def _left_s(progress: RunProgress, now_ns: int) -> float | None:
+    counts, duration = progress.phases[progress.phase], progress.config.benchmark_duration
+    seconds = _elapsed_s(counts, now_ns)
+    guesses = []
+    if counts.done == counts.total:
+        return None
+    if counts.total is not None and counts.done and seconds:
+        guesses.append((counts.total - counts.done) * seconds / counts.done)
+    if duration is not None and progress.phase is Phase.PROFILING:
+        guesses.append(max(duration - seconds, 0.0))
+    return min(guesses) if guesses else None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _interval(estimate: Estimate, unit: str = "") -> str:
+    if estimate.value is None:
+        return "–"
+    shown = f"{number(estimate.value)}{unit}"
+    if estimate.low is None or estimate.high is None:
+        return shown
+    return f"{shown}  (95 %: {number(estimate.low)} to {number(estimate.high)})"
+
+
+def _figures(progress: RunProgress, now_ns: int) -> list[Line]:
+    length, rate = progress.estimates(now_ns)
+    first, between = progress.percentiles(now_ns)
+    reports = progress.length_sums.n
+    of = f", {count(reports)} request{'' if reports == 1 else 's'}" if reports else ""
+    return [
+        [(f"{'accept length':<{_LABEL}}", "bold"), (_interval(length), ""), (of, "dim")],
+        [(f"{'draft rate':<{_LABEL}}", "bold"), (_interval(rate, " %"), "")],
+        [(f"{'TTFT':<{_LABEL}}", "bold"), (first, ""), (", last 10 s" if first != "–" else "", "dim")],
+        [(f"{'ITL':<{_LABEL}}", "bold"), (between, ""), (", last 10 s" if between != "–" else "", "dim")],
+    ]
+
+
+def _histogram(progress: RunProgress, width: int, block: str) -> list[Line]:
+    if not progress.histogram:
+        return []
+    rows = folded(progress.histogram)
+    total, peak = sum(steps for _, steps in rows), max(steps for _, steps in rows)
+    size = max(min(width - _LABEL - 13, 40), 4)
+    lines = []
+    for i, (label, steps) in enumerate(rows):
+        head = "accepted" if i == 0 else ""
+        bar = block * round(size * steps / peak)
+        line: Line = [(f"{head:<{_LABEL}}", "bold"), (f"{label:>3} ", ""), (f"{100 * steps / total:5.1f} % ", "dim")]
+        lines.append([*line, (bar, "cyan")])
+    return lines
+
+
+def simple_line(progress: RunProgress, now_ns: int) -> str:
+    """Return where a run stands in one line without style, for a log."""
+    counts = progress.phases[progress.phase]
+    of = "" if counts.total is None else f" of {count(counts.total)}"
+    state = "".join(text for text, _ in _state(progress, now_ns))
+    parts = [f"{_name(progress)}: {count(counts.done)}{of} done, {state}"]
+    length, rate = progress.estimates(now_ns)
+    if length.value is not None:
+        parts.append(f"length {_interval(length)}, rate {_interval(rate, ' %')}".replace("  (", " ("))
+    first, between = progress.percentiles(now_ns)
+    if first != "–" or between != "–":
+        parts.append(f"last 10 s: TTFT {first}, ITL {between}")
+    return "; ".join(parts)

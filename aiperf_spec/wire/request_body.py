@@ -1,0 +1,125 @@
+"""Build request bodies for chat and text completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiperf_spec.config.choices import EndpointType
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.workload.prompts import Prompt, message_text
+
+MAX_TOKENS_KEYS = ("max_tokens", "max_completion_tokens")
+
+
+def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -> dict[str, Any]:
+    """Return the request body for one prompt, or for several on completions.
+
+    What `extra_inputs` say wins over what options say. A streaming body always asks for usage, unless `extra_inputs`
+    set `stream_options.include_usage` themselves. What a prompt's own row says wins over both.
+    """
+    first = prompts[0]
+    if first.payload is not None:
+        return _own_body(config, model, first.payload)
+    body: dict[str, Any] = {"model": model}
+    if config.endpoint_type is EndpointType.CHAT:
+        body["messages"] = prompts[0].as_messages()
+    else:
+        texts = [prompt.as_text() for prompt in prompts]
+        body["prompt"] = texts if config.batch_size_text > 1 else texts[0]
+    body["stream"] = config.streaming
+    if config.temperature is not None:
+        body["temperature"] = config.temperature
+    extra = dict(config.extra_inputs)
+    options = extra.pop("stream_options", None)
+    # Only one of the two names may be sent: servers refuse, or silently prefer one of, both.
+    named = [key for key in MAX_TOKENS_KEYS if key in extra]
+    if config.max_tokens is not None and not named:
+        body[_max_tokens_key(config)] = config.max_tokens
+    body.update(extra)
+    if first.output_length is not None:
+        _set_max_tokens(body, named[0] if named else _max_tokens_key(config), first.output_length)
+    for key, value in (first.extra or {}).items():
+        if key in MAX_TOKENS_KEYS:
+            _set_max_tokens(body, key, value)
+        else:
+            body[key] = value
+    if config.streaming:
+        body["stream_options"] = _stream_options(options)
+    return body
+
+
+def _own_body(config: ProfileConfig, model: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    # A row that is a body is sent as it stands. Options fill what it does not say; only whether it streams is the
+    # run's to decide, because the responses are read, and timed, accordingly.
+    body = dict(payload)
+    body.setdefault("model", model)
+    extra = dict(config.extra_inputs)
+    options = extra.pop("stream_options", None)
+    own_options = body.pop("stream_options", None)
+    if not any(key in body or key in extra for key in MAX_TOKENS_KEYS) and config.max_tokens is not None:
+        body[_max_tokens_key(config)] = config.max_tokens
+    if config.temperature is not None:
+        extra.setdefault("temperature", config.temperature)
+    for key, value in extra.items():
+        if key not in MAX_TOKENS_KEYS or not any(name in payload for name in MAX_TOKENS_KEYS):
+            body.setdefault(key, value)
+    body["stream"] = config.streaming
+    if config.streaming:
+        body["stream_options"] = _stream_options(options, own_options)
+    return body
+
+
+def _stream_options(*given: Any) -> dict[str, Any]:
+    merged: dict[str, Any] = {"include_usage": True}
+    for options in given:
+        merged |= options if isinstance(options, dict) else {}
+    return merged
+
+
+def _set_max_tokens(body: dict[str, Any], key: str, value: Any) -> None:
+    for name in MAX_TOKENS_KEYS:
+        body.pop(name, None)
+    body[key] = value
+
+
+def _max_tokens_key(config: ProfileConfig) -> str:
+    if config.endpoint_type is EndpointType.CHAT and not config.use_legacy_max_tokens:
+        return "max_completion_tokens"
+    return "max_tokens"
+
+
+def prompt_text(body: dict[str, Any]) -> str:
+    """Return the text of a body's prompts, as far as it is text; what a chat template adds is not in it."""
+    messages = body.get("messages")
+    if isinstance(messages, list):
+        return "\n\n".join(message_text(message) for message in messages if isinstance(message, dict))
+    prompt = body.get("prompt")
+    texts = prompt if isinstance(prompt, list) else [prompt]
+    return "\n\n".join(text for text in texts if isinstance(text, str))
+
+
+def asks_for_several_sequences(body: dict[str, Any]) -> bool:
+    """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
+    for key in ("n", "best_of"):
+        if _number(body.get(key)) > 1:
+            return True
+    prompt = body.get("prompt")
+    # A list of integers is one prompt of token ids; a list of strings or of lists is a batch.
+    return isinstance(prompt, list) and len(prompt) > 1 and not all(isinstance(item, int) for item in prompt)
+
+
+def _number(value: Any) -> float:
+    # Servers whose models coerce take "2" for 2.
+    try:
+        return float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def asks_for_usage(body: dict[str, Any]) -> bool:
+    """Say whether a streaming body asks for usage; a non-streaming response brings it unasked."""
+    if not body.get("stream"):
+        return True
+    options = body.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType
+from aiperf_spec.workload.formats import PLACEHOLDER, RowFaultError, detect, to_prompt
+from aiperf_spec.workload.prompts import Prompt
+
+T = DatasetType
+
+
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def prompt(kind: DatasetType, endpoint: EndpointType = EndpointType.CHAT, **row: Any) -> Prompt:
+    return to_prompt(row, kind, "line-1", endpoint)
+
+
+@pytest.mark.parametrize("kind", [T.SINGLE_TURN, T.RANDOM_POOL])
+def test_single_turn(kind: DatasetType) -> None:
+    row: dict[str, Any] = {"text": "a", "category": "c", "output_length": 9, "extra": {"top_p": 0.5}, "question_id": 7}
+    assert prompt(kind, **row) == Prompt("7", text="a", category="c", output_length=9, extra={"top_p": 0.5})
+
+
+PARTS = [{"type": "text", "text": "what is it?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]
+CALL = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f"}}]}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("a")],
+        [user(PARTS)],
+        [{"role": "developer", "content": "b"}, {**user("a"), "name": "x"}],
+        [user("a"), CALL, {"role": "tool", "tool_call_id": "1", "content": "3"}],
+        [user("a"), user("b")],
+    ],
+)
+def test_messages_pass_through_untouched(messages: list[dict[str, Any]]) -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    found = prompt(T.SINGLE_TURN, messages=messages, tools=tools)
+    assert found.as_messages() == messages
+    assert found.extra == {"tools": tools}
+    assert found.later == ()
+
+
+@pytest.mark.parametrize("turns", [[{"text": "a"}, {"prompt": "b"}], ["a", "b"], ["a", {"messages": [user("b")]}]])
+def test_multi_turn(turns: list[Any]) -> None:
+    assert prompt(T.MULTI_TURN, session_id="s", turns=turns) == Prompt("s", text="a", later=((user("b"),),))
+
+
+@pytest.mark.parametrize("kind", [T.SPEC_BENCH, T.MT_BENCH])
+def test_questions(kind: DatasetType) -> None:
+    found = prompt(kind, question_id=81, category="writing", turns=["a", "b", "c"], reference=["x"])
+    assert found == Prompt("81", text="a", category="writing", later=((user("b"),), (user("c"),)))
+
+
+def test_speed_bench_makes_a_turn_of_each_user_message() -> None:
+    system = {"role": "system", "content": "be brief"}
+    found = prompt(T.SPEED_BENCH, question_id="q", category="qa", messages=[system, user("a"), user("b")])
+    assert found == Prompt("q", messages=(system, user("a")), category="qa", later=((user("b"),),))
+
+
+def test_speed_bench_with_answers_of_its_own_is_one_request() -> None:
+    messages = [user("a"), {"role": "assistant", "content": "x"}, user("b")]
+    found = prompt(T.SPEED_BENCH, messages=messages)
+    assert (found.as_messages(), found.later) == (messages, ())
+
+
+def test_sharegpt_takes_questions_and_leaves_answers() -> None:
+    spoken = [("gpt", "hi"), ("system", "be brief"), ("human", "a"), ("gpt", "x"), ("user", "b"), ("human", "c")]
+    found = prompt(T.SHAREGPT, id="s", conversations=[{"from": who, "value": what} for who, what in spoken])
+    system = {"role": "system", "content": "be brief"}
+    assert found == Prompt("s", messages=(system, user("a")), later=((user("b"), user("c")),))
+
+
+def test_a_raw_payload_is_the_body() -> None:
+    row: dict[str, Any] = {"messages": [user("a")], "model": "m", "max_tokens": 3}
+    assert prompt(T.RAW_PAYLOAD, **row) == Prompt("line-1", payload=row)
+    assert prompt(T.RAW_PAYLOAD, EndpointType.COMPLETIONS, prompt=[1, 2]).payload == {"prompt": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "what"),
+    [
+        (T.SINGLE_TURN, {"text": " \n"}, "text must be a non-empty string"),
+        (T.SINGLE_TURN, {"text": "a", "output_length": 0}, "output_length must be a whole number of tokens from 1"),
+        (T.SINGLE_TURN, {"text": "a", "output_length": True}, "output_length must be"),
+        (T.SINGLE_TURN, {"text": "a", "output_length": "9"}, "output_length must be"),
+        (T.SINGLE_TURN, {"text": "a", "extra": ["x"]}, "extra must be an object"),
+        (T.SINGLE_TURN, {"text": "a", "extra": {"model": "m"}}, "extra may not set 'model'"),
+        (T.SINGLE_TURN, {"text": "a", "extra": {"x": float("nan")}}, "cannot be sent as JSON"),
+        (T.SINGLE_TURN, {"text": PLACEHOLDER + ": q1"}, "placeholder"),
+        (T.SPEED_BENCH, {"messages": [user(PLACEHOLDER)]}, "placeholder"),
+        (T.SPEED_BENCH, {"text": "a"}, "messages must be a non-empty list of objects"),
+        (T.MULTI_TURN, {"turns": []}, "turns must be a non-empty list"),
+        (T.MULTI_TURN, {"turns": [{"text": "a"}, {"text": ""}]}, "turns[1].text must be a non-empty string"),
+        (T.MULTI_TURN, {"turns": [{}]}, "turns[0].text must be"),
+        (T.MULTI_TURN, {"turns": ["a", "b"], "extra": {"n": 2}}, "extra.n asks for 2"),
+        (T.SPEC_BENCH, {"turns": ["a", 3]}, "turns[1] must be a non-empty string"),
+        (T.SHAREGPT, {"conversations": []}, "conversations must be a non-empty list"),
+        (T.SHAREGPT, {"conversations": [{"from": "gpt", "value": "x"}]}, "nobody asks anything"),
+        (T.SHAREGPT, {"conversations": [{"from": "me", "value": "x"}]}, "conversations[0].from must be"),
+        (T.SHAREGPT, {"conversations": ["x"]}, "conversations[0].from must be"),
+        (T.RAW_PAYLOAD, {"prompt": "a"}, "a request body for chat needs 'messages'"),
+        (T.RAW_PAYLOAD, {"messages": [user(PLACEHOLDER)]}, "placeholder"),
+        (T.RAW_PAYLOAD, {"messages": [user("a")], "stream_options": 1}, "stream_options must be an object"),
+    ],
+)
+def test_what_is_wrong_with_a_row(kind: DatasetType, row: dict[str, Any], what: str) -> None:
+    with pytest.raises(RowFaultError) as caught:
+        prompt(kind, **row)
+    assert what in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"text": "a"}, {T.SINGLE_TURN}),
+        ({"prompt": "a", "model": "x"}, {T.SINGLE_TURN}),
+        ({"messages": []}, {T.SINGLE_TURN}),
+        ({"messages": [], "model": "m"}, {T.SINGLE_TURN}),
+        ({"messages": [], "model": "m", "max_tokens": 3}, {T.RAW_PAYLOAD}),
+        ({"messages": [], "question_id": "q", "category": "c"}, {T.SPEED_BENCH}),
+        ({"turns": ["a"], "question_id": 81, "category": "c"}, {T.SPEC_BENCH}),
+        ({"turns": ["a"]}, {T.MULTI_TURN}),
+        ({"turns": [{"text": "a"}], "question_id": 81}, {T.MULTI_TURN}),
+        ({"conversations": []}, {T.SHAREGPT}),
+        ({"other": 1}, set()),
+        ("text", set()),
+    ],
+)
+def test_what_a_row_looks_like(row: Any, kind: set[DatasetType]) -> None:
+    assert detect([row]) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("auto", ("auto", T.AUTO, None, None)),
+        ("Single-Turn", ("single_turn", T.SINGLE_TURN, None, None)),
+        ("speed-bench", ("speed_bench", T.SPEED_BENCH, None, None)),
+        ("speed_bench_qualitative", ("speed_bench_qualitative", T.SPEED_BENCH, "qualitative", None)),
+        ("speed-bench-coding", ("speed_bench_coding", T.SPEED_BENCH, "qualitative", "coding")),
+        ("speed_bench_throughput_1k", ("speed_bench_throughput_1k", T.SPEED_BENCH, "throughput_1k", None)),
+        (
+            "speed_bench_throughput_16k_low_entropy",
+            ("speed_bench_throughput_16k_low_entropy", T.SPEED_BENCH, "throughput_16k", "low_entropy"),
+        ),
+    ],
+)
+def test_the_names_of_types(text: str, found: tuple[Any, ...]) -> None:
+    assert DatasetSelector.parse(text) == DatasetSelector(*found)
+
+
+@pytest.mark.parametrize("text", ["", "multiturn", "speed_bench_"])
+def test_a_name_of_no_type(text: str) -> None:
+    with pytest.raises(ValueError, match="expected auto, single_turn"):
+        DatasetSelector.parse(text)
+    with pytest.raises(ValueError, match="did you mean multi_turn"):
+        DatasetSelector.parse("multiturn")

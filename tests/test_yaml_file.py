@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiperf_spec.artifacts.write.config_yaml import config_yaml
+from aiperf_spec.config import yaml_keys as places
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.yaml_file import parse_config
+from aiperf_spec.errors import ConfigError
+from aiperf_spec.models.run import DatasetInfo, RunResult
+
+ENVIRON = {"HOST": "10.0.0.1", "N": "8", "TOKEN": "sk-secret", "LONG_TEXT": "a: b # c"}
+FOLDER = Path("/conf")
+
+
+def parse(text: str) -> dict[str, Any]:
+    return parse_config(text, "run.yaml", ENVIRON, FOLDER)
+
+
+def benchmark(text: str) -> dict[str, Any]:
+    return parse("benchmark:\n" + "\n".join("  " + line for line in text.splitlines()))
+
+
+def test_everything_that_the_nesting_shares() -> None:
+    found = parse(
+        """
+        benchmark:
+          models: [m]
+          endpoint:
+            urls: ["http://${HOST}:80"]
+            type: completions
+            streaming: false
+            extra: {return_spec_tokens_details: true, stop: ["${HOST}"]}
+            headers: {X-Team: search, X-Number: 7}
+            api_key_env: TOKEN
+            timeout: 5
+            ca_file: ca.pem
+          datasets:
+            - {path: a.jsonl, format: spec-bench, sampling: shuffle}
+            - {path: /b.jsonl, format: spec-bench}
+            - {path: "-"}
+          phases:
+            - {kind: warmup, requests: 3, concurrency: 4}
+            - {kind: profiling, concurrency: 4, requests: 9, rate: 2.5, duration: 60}
+          tokenizer: ./tok
+          artifacts: {dir: out, level: raw}
+          random_seed: 5
+        """
+    )
+    assert found == {
+        "model": "m",
+        "url": "http://10.0.0.1:80",
+        "endpoint_type": "completions",
+        "streaming": False,
+        "extra_inputs": {"return_spec_tokens_details": True, "stop": ["10.0.0.1"]},
+        "headers": [["X-Team", "search"], ["X-Number", "7"]],
+        "api_key_env": "TOKEN",
+        "api_key": "sk-secret",
+        "request_timeout_seconds": 5,
+        "ca_file": "/conf/ca.pem",
+        "input_file": ["/conf/a.jsonl", "/b.jsonl", "-"],
+        "custom_dataset_type": "spec-bench",
+        "dataset_sampling_strategy": "shuffle",
+        "warmup_request_count": 3,
+        "concurrency": 4,
+        "request_count": 9,
+        "request_rate": 2.5,
+        "benchmark_duration": 60,
+        "tokenizer": "/conf/tok",
+        "artifact_dir": "out",
+        "export_level": "raw",
+        "random_seed": 5,
+    }
+    assert ProfileConfig.create(**found).input_files == (Path("/conf/a.jsonl"), Path("/b.jsonl"), Path("-"))
+
+
+def test_aiperfs_own_spelling() -> None:
+    found = parse(
+        """
+        schemaVersion: "2.0"
+        randomSeed: 42
+        benchmark:
+          model: m
+          endpoint: {url: "http://h", useServerTokenCount: true}
+          datasets: [{name: main, type: file, path: a.jsonl, format: speed_bench_qualitative}]
+          phases:
+            - {name: warmup, type: concurrency, excludeFromResults: true, requests: 5, concurrency: 8}
+            - {name: profiling, type: concurrency, requests: 80, concurrency: 8}
+        """
+    )
+    assert (found["random_seed"], found["model"], found["url"]) == (42, "m", "http://h")
+    assert (found["warmup_request_count"], found["request_count"], found["concurrency"]) == (5, 80, 8)
+    assert found["use_server_token_count"] is True
+
+
+@pytest.mark.parametrize("models", ["m", "[m]", "[{name: m}]"])
+def test_the_model(models: str) -> None:
+    assert benchmark(f"models: {models}") == {"model": "m"}
+
+
+def test_variables() -> None:
+    assert benchmark("tokenizer: ${NOTHING:org/name}") == {"tokenizer": "org/name"}
+    assert benchmark("endpoint:\n  max_tokens: ${N}") == {"max_tokens": 8}
+    assert benchmark("endpoint: {extra: {a: '${N}', b: '$${N}', c: \"x${LONG_TEXT}y\"}}") == {
+        "extra_inputs": {"a": "8", "b": "${N}", "c": "xa: b # cy"}
+    }
+
+
+BAD = [
+    ("", "run.yaml is empty"),
+    ("- a", "run.yaml, line 1: expected keys and values, got a list"),
+    ("benchmark: {a: [", "run.yaml, line 1: not YAML"),
+    ("a: b: c", "run.yaml, line 1: not YAML"),
+    ("other: 1", "run.yaml, line 1: other: not a key that is known"),
+    ("benchmrk: {}", "run.yaml, line 1: benchmrk: not a key that is known|did you mean benchmark?"),
+    ("random_seed: 1", "run.yaml, line 1: has no key benchmark"),
+    ("benchmark:\n  endpoint:\n    urll: h", "line 3: benchmark.endpoint.urll: not a key|did you mean urls?"),
+    ("benchmark:\n  endpont: {}", "line 2: benchmark.endpont: not a key|did you mean endpoint?"),
+    ("benchmark:\n  endpoint: {}\n  endpoint: {}", "line 3: benchmark.endpoint: given twice"),
+    ("benchmark:\n  endpoint:\n    extra:\n      a: 1\n      a: 2", "line 5: benchmark.endpoint.extra.a: given twice"),
+    ("benchmark: {endpoint: {url: h, urls: [h]}}", "benchmark.endpoint.urls: the same as benchmark.endpoint.url"),
+    ("benchmark: {endpoint: {urls: [a, b]}}", "benchmark.endpoint.urls: a run has one server, got 2"),
+    ("benchmark: {endpoint: {urls: ['ftp://h']}}", "benchmark.endpoint.urls: 'ftp://h': the scheme must be"),
+    ("benchmark: {endpoint: {type: chatt}}", "benchmark.endpoint.type: must be 'chat' or 'completions'"),
+    ("benchmark: {endpoint: {streaming: 'yes'}}", "benchmark.endpoint.streaming: must be a valid boolean"),
+    ("benchmark: {endpoint: {timeout: soon}}", "benchmark.endpoint.timeout: must be a valid number"),
+    ("benchmark: {endpoint: {timeout: 0}}", "benchmark.endpoint.timeout: must be greater than 0"),
+    ("benchmark: {endpoint: {timeout: 2024-01-01}}", "'2024-01-01' is read as a date: quote it"),
+    ("benchmark: {endpoint: {extra: [1]}}", "benchmark.endpoint.extra: must be an object"),
+    ("benchmark: {endpoint: {extra: {model: x}}}", "benchmark.endpoint.extra: 'model' is set by --model"),
+    ("benchmark: {endpoint: {headers: [x]}}", "benchmark.endpoint.headers: expected names and values"),
+    ("benchmark: {endpoint: {api_key_env: NONE}}", "the environment variable NONE is not set"),
+    ("benchmark: {endpoint: {api_key: sk-x}}", "benchmark.endpoint.api_key: not a key|did you mean api_key_env?"),
+    ("benchmark: {tokenizer: '${NONE}'}", "benchmark.tokenizer: the environment variable NONE is not set"),
+    ("benchmark: {tokenizer: !!python/object:os.system x}", "with the tag"),
+    ("benchmark: {models: [a, b]}", "benchmark.models: a run has one model, got 2"),
+    ("benchmark: {datasets: {}}", "benchmark.datasets: expected a list, got keys and values"),
+    ("benchmark: {datasets: [{format: nope}]}", "benchmark.datasets[0].format: expected auto, single_turn"),
+    ("benchmark: {datasets: [{type: public}]}", "benchmark.datasets[0].type: only type file is known"),
+    ("benchmark: {datasets: [{path: a, format: mt_bench}, {path: b, format: sharegpt}]}", "datasets[1].format: all"),
+    ("benchmark: {datasets: [{path: [a]}]}", "benchmark.datasets[0].path: expected text, got a list"),
+    ("benchmark: {phases: [{kind: cooldown}]}", "benchmark.phases[0].kind: kind must be warmup or profiling"),
+    ("benchmark: {phases: [{}, {}]}", "benchmark.phases[1]: a second phase of kind profiling"),
+    ("benchmark: {phases: [{kind: warmup, rate: 3}]}", "benchmark.phases[0].rate: a phase of kind warmup has no rate"),
+    ("benchmark: {phases: [{concurrency: true}]}", "benchmark.phases[0].concurrency: must be a valid integer"),
+    ("benchmark: {phases: [{concurrency: 2}, {kind: warmup, concurrency: 3}]}", "a warm-up runs at the concurrency"),
+    ("benchmark: {artifacts: {level: all}}", "benchmark.artifacts.level: must be 'summary', 'records' or 'raw'"),
+    ("benchmark: {random_seed: 1.5}", "benchmark.random_seed: must be a valid integer"),
+    ("benchmark: &a {endpoint: {extra: {x: *a}}}", "nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD, ids=[text[:50] or "nothing" for text, _ in BAD])
+def test_a_mistake_is_told_by_line_and_path(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    message, _, remedy = said.partition("|")
+    assert message in caught.value.message
+    assert remedy in (caught.value.remedy or "")
+    assert "sk-" not in caught.value.message
+    assert "pydantic" not in caught.value.message
+
+
+def run(**values: Any) -> RunResult:
+    config = ProfileConfig(**{"url": "http://h:1", **values})
+    return RunResult(
+        config=config,
+        url="http://h:1/v1",
+        model="found",
+        owned_by=None,
+        wall_offset_ns=0,
+        dataset=DatasetInfo("built-in", None, 35, has_categories=True),
+    )
+
+
+def again(text: str, environ: dict[str, str] | None = None) -> ProfileConfig:
+    return ProfileConfig.create(**parse_config(text, "config.yaml", environ or {}, FOLDER))
+
+
+def test_what_is_written_reads_back_as_the_same_run() -> None:
+    values: dict[str, Any] = {
+        "endpoint_type": "completions",
+        "streaming": False,
+        "concurrency": 3,
+        "request_count": 7,
+        "warmup_request_count": 2,
+        "input_file": (Path("/a.jsonl"), Path("/b.jsonl.gz")),
+        "custom_dataset_type": "random_pool",
+        "num_prompts": 3,
+        "category": ("x", "y"),
+        "skip_bad_lines": True,
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "extra_inputs": {"stop": ["${X}", "a: b"], "stream_options": {"x": None}},
+        "headers": (("X-Team", "search"),),
+        "ca_file": Path("/ca.pem"),
+        "random_seed": 4,
+        "export_level": "raw",
+        "rows": 0,
+        "request_timeout_seconds": 1.5,
+    }
+    written = run(**values)
+    read = again(config_yaml(written).decode())
+    expected = {**values, "model": "found", "dataset_sampling_strategy": "random", "url": "http://h:1"}
+    assert read == ProfileConfig(**expected)
+
+
+def test_a_schedule_without_a_cap_stays_without() -> None:
+    read = again(config_yaml(run(request_rate=2.0, benchmark_duration=5)).decode())
+    assert (read.request_rate, read.concurrency_cap) == (2.0, None)
+
+
+def test_secrets_stand_as_variables() -> None:
+    result = run(
+        url="https://user:hush-hush@h:1/v1?api-version=2&api-key=quiet-quiet",
+        api_key="sk-very-secret",
+        headers=(("X-Session-Token", "not-a-word"), ("X-Note", "with sk-very-secret inside"), ("X-Team", "search")),
+        extra_inputs={"note": "sk-very-secret"},
+    )
+    text = config_yaml(result).decode()
+    for secret in ("hush-hush", "quiet-quiet", "sk-very-secret", "not-a-word"):
+        assert secret not in text
+    variables = {
+        "OPENAI_API_KEY": "sk-very-secret",
+        "SPEC_PROFILE_CREDENTIALS": "user:hush-hush",
+        "SPEC_PROFILE_QUERY_API_KEY": "quiet-quiet",
+        "SPEC_PROFILE_HEADER_X_SESSION_TOKEN": "not-a-word",
+        "SPEC_PROFILE_HEADER_X_NOTE": "with sk-very-secret inside",
+    }
+    read = again(text, variables)
+    assert (read.url, read.api_key, read.headers) == (result.config.url, result.config.api_key, result.config.headers)
+    with pytest.raises(ConfigError, match="is not set"):
+        again(text)
+
+
+def test_every_setting_has_a_place() -> None:
+    placed = {
+        field
+        for section in (places.ENDPOINT, places.DATASET, places.WARMUP, places.PROFILING, places.ARTIFACTS)
+        for field in section.values()
+    }
+    assert placed <= set(ProfileConfig.model_fields)
+    assert placed | set(places.plain_fields()) | {"model", "api_key"} == set(ProfileConfig.model_fields)
+
+
+def test_the_written_file_explains_itself() -> None:
+    text = config_yaml(run()).decode()
+    assert text.startswith("# What this run was (spec-profile ")
+    assert re.search(r"^  models:\n  - found$", text, re.M)
+    assert "artifact" in text
+    assert "overwrite" not in text
