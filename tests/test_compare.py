@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from aiperf_spec.analysis import holm
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
@@ -156,13 +155,6 @@ def test_categories_are_compared_each() -> None:
     categories = against(base, mixed).categories
     verdicts = {name: rows[0].verdict for name, rows in categories.items()}
     assert verdicts == {"a": Verdict.BETTER, "b": Verdict.NONE_SHOWN}
-
-
-def test_holms_correction() -> None:
-    assert holm.adjusted([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm.adjusted([0.6, 0.9]) == [1, 1]
-    assert holm.adjusted([]) == []
-    assert holm.adjusted([0.02, 0.02, 0.5], [2, 1, 1]) == pytest.approx([0.04, 0.04, 0.5])
 
 
 def test_chance_differences_stay_below_the_level() -> None:

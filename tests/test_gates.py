@@ -10,8 +10,8 @@ from rich.console import Console
 
 from aiperf_spec.analysis.gate_figures import Figures, Name, resolve
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, parse_gate
+from aiperf_spec.analysis.intervals import percentile_interval, share_interval
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
 from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.errors import ConfigError, SpecProfileError
 from aiperf_spec.metrics.summary import summarise

@@ -8,37 +8,17 @@ from random import Random
 
 import pytest
 
-from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import clustered
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval, ratio
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.report import length, length_terms
+from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import RequestRecord
 from tests.bench.coverage import covered
 from tests.simulated_runs import request, simulated_run
-
-
-@pytest.mark.parametrize(
-    ("df", "expected"),
-    [(1, 12.70620474), (2, 4.30265273), (4, 2.77644511), (10, 2.22813885), (23, 2.06865761), (199, 1.97195654)],
-)
-def test_students_quantile_is_the_tabled_one(df: int, expected: float) -> None:
-    assert student.quantile(df) == pytest.approx(expected, abs=1e-8)
-    assert student.two_sided_p(expected, df) == pytest.approx(0.05, abs=1e-8)
-
-
-def test_students_distribution_at_its_ends() -> None:
-    assert student.two_sided_p(0, 7) == 1
-    assert student.two_sided_p(math.inf, 7) == 0
-    assert student.two_sided_p(1, 1) == pytest.approx(0.5)
-    assert student.two_sided_p(-2.0, 5) == student.two_sided_p(2.0, 5)
-    assert student.quantile(10_000_000) == pytest.approx(1.9599640, abs=1e-6)
-    with pytest.raises(ValueError, match="degrees of freedom"):
-        student.quantile(0)
-
 
 TERMS = [(3, 4), (10, 7), (0, 5), (8, 9), (2, 2), (7, 11)]
 
@@ -50,8 +30,8 @@ def test_the_interval_is_the_formula() -> None:
     found = ratio(TERMS)
     assert found.value == pytest.approx(r)
     assert found.standard_error == pytest.approx(error)
-    assert found.high == pytest.approx(r + student.quantile(n - 1) * error)
-    assert found.low == pytest.approx(r - student.quantile(n - 1) * error)
+    assert found.high == pytest.approx(r + t_quantile(n - 1) * error)
+    assert found.low == pytest.approx(r - t_quantile(n - 1) * error)
 
 
 def test_running_sums_give_the_same_interval() -> None:

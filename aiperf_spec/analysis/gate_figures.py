@@ -9,9 +9,16 @@ from dataclasses import dataclass, replace
 from aiperf_spec.analysis.clusters import clustered, measured
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
 from aiperf_spec.analysis.comparison.pairing import Read, difference, pair_up
-from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
+from aiperf_spec.analysis.intervals import (
+    Estimate,
+    as_length,
+    as_rate,
+    missing,
+    percentile_interval,
+    ratio,
+    share_interval,
+)
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.quantiles import percentile_interval, share_interval
 from aiperf_spec.analysis.report import length_terms, rate_terms
 from aiperf_spec.analysis.speed import coverage, step_terms
 from aiperf_spec.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Intervals of pooled ratios and of their differences: 95 %, clustered, linearised, with Student's t.
+"""Intervals: of pooled ratios and their differences (95 %, clustered, linearised, Student's t), percentiles, shares.
 
 A ratio is R = sum(a_i) / sum(b_i) over n clusters (requests, or conversations where there are turns). Verify steps of
 one request depend on each other, so the request is what scatters, never the step.
@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis import student
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.statistics import percentile_ranks, t_quantile, wilson_interval
 
 MIN_CLUSTERS = 5
 """With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""
@@ -60,7 +60,7 @@ def estimate(value: float, standard_error: float, n: int) -> Estimate:
     """Return value +- t(n - 1) * s.e.; without interval below `MIN_CLUSTERS`."""
     if n < MIN_CLUSTERS:
         return missing(Missing.TOO_FEW, value, n)
-    reach = student.quantile(n - 1) * standard_error
+    reach = t_quantile(n - 1) * standard_error
     return Estimate(value, value - reach, value + reach, n, standard_error)
 
 
@@ -173,3 +173,24 @@ def scatter(terms: Sequence[float]) -> float:
     """
     n = len(terms)
     return math.sqrt(n / (n - 1) * math.fsum(term * term for term in terms)) if n > 1 else 0.0
+
+
+def percentile_interval(values: Sequence[float], q: float, value: float) -> Estimate:
+    """Return the percentile's 95 % interval between two of the values, free of any assumed distribution.
+
+    `value` is the percentile itself, `q` in 0..100. None where a rank would lie outside the sample, as for the 99th
+    percentile of a few requests.
+    """
+    n, share = len(values), q / 100
+    if not 0 < share < 1 or not n:
+        return missing(Missing.NO_INTERVAL, value, n)
+    low, high = percentile_ranks(n, share)
+    if low < 1 or high + 1 > n:
+        return missing(Missing.TOO_FEW_FOR_RANK, value, n)
+    ordered = sorted(values)
+    return Estimate(value, ordered[low - 1], ordered[high], n)
+
+
+def share_interval(hits: int, n: int) -> Estimate:
+    """Return hits / n with Wilson's interval; None without any."""
+    return Estimate(hits / n, *wilson_interval(hits, n), n) if n else missing(Missing.NO_RECORDS)

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.models.units import NS_PER_S
 
 CONVENTIONAL = (
     *("coding", "humanities", "math", "multilingual", "qa", "rag", "reasoning", "roleplay", "stem"),
@@ -19,7 +20,6 @@ CONVENTIONAL = (
 """SPEED-Bench's qualitative categories and throughput tiers, then the benchmarks of acceptance length."""
 WHOLE_RUN = "all"
 """The column of a run that has no category."""
-_NS_PER_S = 1e9
 
 
 class MatrixMetric(StrEnum):
@@ -48,7 +48,7 @@ class Span:
 
     def rate(self) -> float | None:
         """Return tokens a second; None without time."""
-        return self.tokens / (self.end_ns - self.start_ns) * _NS_PER_S if self.end_ns > self.start_ns else None
+        return self.tokens / (self.end_ns - self.start_ns) * NS_PER_S if self.end_ns > self.start_ns else None
 
 
 @dataclass(slots=True, frozen=True)

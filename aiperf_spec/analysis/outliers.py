@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.statistics import NORMAL_975, spearman
 from aiperf_spec.models.run import RequestRecord
 
 MIN_STEPS = 10
@@ -96,35 +95,20 @@ def prompt_length(records: Sequence[RequestRecord]) -> PromptLength:
         if record.input_tokens is not None and report is not None and report.num_spec_steps >= MIN_STEPS:
             inputs.append(record.input_tokens)
             lengths.append(report.mean_acceptance_length)
-    return PromptLength(_spearman(inputs, lengths), _quarters(records))
+    return PromptLength(_correlation(inputs, lengths), _quarters(records))
 
 
-def _spearman(xs: array[float], ys: array[float]) -> Estimate:
+def _correlation(xs: array[float], ys: array[float]) -> Estimate:
     n = len(xs)
     if n < MIN_CLUSTERS:
         return missing(Missing.TOO_FEW, n=n)
-    r = _pearson(_ranks(xs), _ranks(ys))
+    r = spearman(xs, ys)
     if r is None:
         return missing(Missing.NO_RECORDS, n=n)  # one of the two is the same everywhere
     if abs(r) > 1 - 1e-12:
         return Estimate(r, r, r, n)
-    reach = student.NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
+    reach = NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
     return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
-
-
-def _ranks(values: array[float]) -> array[float]:
-    # Equal values share the mean of their ranks, counted from 0.
-    ordered = array("d", sorted(values))
-    return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
-
-
-def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    square_x = sum((x - mean_x) ** 2 for x in xs)
-    square_y = sum((y - mean_y) ** 2 for y in ys)
-    if not square_x or not square_y:
-        return None
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / math.sqrt(square_x * square_y)
 
 
 def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.models.run import RequestRecord
-
-_NS_PER_MS = 1e6
+from aiperf_spec.models.units import NS_PER_MS
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,7 +75,7 @@ def step_terms(record: RequestRecord) -> Terms | None:
 def _span_ms(record: RequestRecord) -> float | None:
     if record.first_content_ns is None or record.last_content_ns is None:
         return None
-    return (record.last_content_ns - record.first_content_ns) / _NS_PER_MS
+    return (record.last_content_ns - record.first_content_ns) / NS_PER_MS
 
 
 def token_times(record: RequestRecord) -> Terms | None:
@@ -125,7 +124,7 @@ def _measured(itl: float, terms: Sequence[float], base: float, base_terms: Seque
         error = math.hypot(error, scatter(base_terms) / base)
     if n < MIN_CLUSTERS:
         return missing(Missing.TOO_FEW, value, n)
-    factor = math.exp(student.quantile(n - 1) * error)
+    factor = math.exp(t_quantile(n - 1) * error)
     return Estimate(value, value / factor, value * factor, n, value * error)
 
 

@@ -6,6 +6,8 @@ import asyncio
 from array import array
 from collections.abc import Callable
 
+from aiperf_spec.models.units import NS_PER_S
+
 _EVERY_SECONDS = 0.02
 
 
@@ -31,7 +33,7 @@ class LoopLagMonitor:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _beat(self) -> None:
-        every_ns = int(_EVERY_SECONDS * 1e9)
+        every_ns = int(_EVERY_SECONDS * NS_PER_S)
         while True:
             asked = self._clock()
             await asyncio.sleep(_EVERY_SECONDS)

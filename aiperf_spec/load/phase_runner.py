@@ -13,10 +13,9 @@ from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import Pace, run_phase
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.run import Phase
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.workload.arrivals import arrivals
 from aiperf_spec.workload.dataset import UntilFailure, Workload
-
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(slots=True)
@@ -64,7 +63,7 @@ class PhaseRunner:
             clock=self.clock,
             start_ns=start_ns,
             due=due,
-            end_ns=None if duration is None else start_ns + round(duration * _NS_PER_S),
+            end_ns=None if duration is None else start_ns + round(duration * NS_PER_S),
             grace_s=config.benchmark_grace_period,
         )
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from aiperf_spec.load.plan import PlannedRequest
 from aiperf_spec.load.requester import Requester, Sink, converse
 from aiperf_spec.load.stop import Stop
-
-_NS_PER_S = 1_000_000_000
+from aiperf_spec.models.units import NS_PER_S
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,12 +71,12 @@ async def _open_loop(requester: Requester, works: Iterator[PlannedRequest], pace
 
     async def dispatch() -> None:
         for work, offset in zip(works, pace.due or (), strict=False):
-            due_ns = pace.start_ns + round(offset * _NS_PER_S)
+            due_ns = pace.start_ns + round(offset * NS_PER_S)
             if pace.end_ns is not None and due_ns >= pace.end_ns:
                 return
             # The loop's timers round, and may wake a little early.
             while (left_ns := due_ns - pace.clock()) > 0:  # noqa: ASYNC110  a clock has no event to wait for
-                await asyncio.sleep(left_ns / _NS_PER_S)
+                await asyncio.sleep(left_ns / NS_PER_S)
             if slots is not None:
                 await slots.acquire()
                 if pace.is_over():
@@ -124,7 +123,7 @@ async def _see_through(tasks: set[asyncio.Task[None]], pace: Pace, stop: Stop) -
         while pending and not stopper.done():
             timeout = None
             if pace.end_ns is not None:
-                timeout = max(0.0, (pace.end_ns - pace.clock()) / _NS_PER_S + pace.grace_s)
+                timeout = max(0.0, (pace.end_ns - pace.clock()) / NS_PER_S + pace.grace_s)
             done, pending = await asyncio.wait(
                 {*pending, stopper}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
             )

@@ -31,6 +31,7 @@ from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.workload.dataset import open_workload
 
 _END_SECONDS = 1.0
@@ -189,7 +190,7 @@ async def _serve(link: Connection, config: ProfileConfig, model: str, share: int
             if kind == "end":
                 break
             phase, start_ns = rest
-            await asyncio.sleep(max(0, start_ns - clock()) / 1e9)
+            await asyncio.sleep(max(0, start_ns - clock()) / NS_PER_S)
             failure = await phase_runner.run(phase, start_ns)
             send(("done", failure))
         send(("ended", (registry.warnings, loop_lag.lags_ns.tobytes())))

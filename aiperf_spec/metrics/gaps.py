@@ -11,8 +11,8 @@ from itertools import chain
 from operator import mul
 
 from aiperf_spec.metrics.stats import PERCENTILES, Stats, between, describe, neighbours
+from aiperf_spec.models.units import NS_PER_MS
 
-_NS_PER_MS = 1e6
 _SMALL = 1_000_000
 """Up to here a sorted list takes less time, and at most 40 MB."""
 _SHIFT = 16
@@ -20,7 +20,7 @@ _SHIFT = 16
 
 def loop_lag(lags_ns: Iterable[int]) -> Stats | None:
     """Return the statistics, in ms, of how late the program's own event loop was; None where it was not watched."""
-    return describe([lag / _NS_PER_MS for lag in lags_ns])
+    return describe([lag / NS_PER_MS for lag in lags_ns])
 
 
 def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
@@ -44,12 +44,12 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
         ordered = _values_at(arrays, sorted(ranks | {0, count - 1}))
     return Stats(
         count=count,
-        avg=total / count / _NS_PER_MS,
-        min=ordered[0] / _NS_PER_MS,
-        max=ordered[count - 1] / _NS_PER_MS,
-        sum=total / _NS_PER_MS,
-        std=math.sqrt(variance) / _NS_PER_MS,
-        percentiles={q: between(ordered, count, q) / _NS_PER_MS for q in PERCENTILES},
+        avg=total / count / NS_PER_MS,
+        min=ordered[0] / NS_PER_MS,
+        max=ordered[count - 1] / NS_PER_MS,
+        sum=total / NS_PER_MS,
+        std=math.sqrt(variance) / NS_PER_MS,
+        percentiles={q: between(ordered, count, q) / NS_PER_MS for q in PERCENTILES},
     )
 
 

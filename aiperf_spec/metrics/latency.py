@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from aiperf_spec.models.run import RequestRecord
-
-_NS_PER_MS = 1e6
-_NS_PER_S = 1e9
+from aiperf_spec.models.units import NS_PER_MS, NS_PER_S
 
 
 def request_latency(record: RequestRecord) -> float | None:
@@ -15,14 +13,14 @@ def request_latency(record: RequestRecord) -> float | None:
     """
     if record.last_content_ns is None:
         return None
-    return (record.last_content_ns - record.start_ns) / _NS_PER_MS
+    return (record.last_content_ns - record.start_ns) / NS_PER_MS
 
 
 def time_to_first_token(record: RequestRecord) -> float | None:
     """Start to first content response, in ms; None without streaming or content."""
     if record.first_content_ns is None:
         return None
-    return (record.first_content_ns - record.start_ns) / _NS_PER_MS
+    return (record.first_content_ns - record.start_ns) / NS_PER_MS
 
 
 def _inter_token_ns(record: RequestRecord) -> float | None:
@@ -38,29 +36,29 @@ def inter_token_latency(record: RequestRecord) -> float | None:
     A first chunk that bundles several tokens does not change the divisor, as in AIPerf.
     """
     value = _inter_token_ns(record)
-    return None if value is None else value / _NS_PER_MS
+    return None if value is None else value / NS_PER_MS
 
 
 def output_token_throughput_per_user(record: RequestRecord) -> float | None:
     """1 / inter-token latency, in tokens a second; None where that is None or zero."""
     value = _inter_token_ns(record)
-    return _NS_PER_S / value if value else None
+    return NS_PER_S / value if value else None
 
 
 def inter_chunk_latency(record: RequestRecord) -> list[float] | None:
     """Gaps between consecutive content responses, in ms; None where there is no gap."""
     if not record.chunk_gaps_ns:
         return None
-    return [gap / _NS_PER_MS for gap in record.chunk_gaps_ns]
+    return [gap / NS_PER_MS for gap in record.chunk_gaps_ns]
 
 
 def schedule_lag(record: RequestRecord) -> float | None:
     """How late a request went out against its schedule, in ms; None in a closed loop."""
-    return None if record.scheduled_ns is None else (record.start_ns - record.scheduled_ns) / _NS_PER_MS
+    return None if record.scheduled_ns is None else (record.start_ns - record.scheduled_ns) / NS_PER_MS
 
 
 def scheduled_latency(record: RequestRecord) -> float | None:
     """Scheduled time to last content response, in ms: what a user would have waited; None in a closed loop."""
     if record.scheduled_ns is None or record.last_content_ns is None:
         return None
-    return (record.last_content_ns - record.scheduled_ns) / _NS_PER_MS
+    return (record.last_content_ns - record.scheduled_ns) / NS_PER_MS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +13,7 @@ from aiperf_spec.metrics.stats import Stats, describe
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
-
-_NS_PER_S = 1e9
+from aiperf_spec.models.units import NS_PER_S
 
 
 @dataclass(slots=True, frozen=True)
@@ -22,8 +22,8 @@ class CategorySummary:
 
     requests: int
     acceptance: PooledAcceptance
-    length: Stats | None
-    """Of the requests' own mean acceptance lengths."""
+    mean_length: float | None
+    """Mean of the requests' own mean acceptance lengths."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,7 +128,7 @@ def _duration_s(good: list[RequestRecord]) -> float | None:
         return None
     start = min(record.start_ns for record in good)
     end = max(r.end_ns if r.last_content_ns is None else r.last_content_ns for r in good)
-    return (end - start) / _NS_PER_S
+    return (end - start) / NS_PER_S
 
 
 def _sum(counts: list[int | None]) -> int | None:
@@ -142,14 +142,13 @@ def _categories(good: list[RequestRecord]) -> dict[str, CategorySummary]:
     for record in good:
         if record.category is not None:
             by_category.setdefault(record.category, []).append(record)
-    return {
-        category: CategorySummary(
-            requests=len(members),
-            acceptance=pool(r.acceptance for r in members if r.acceptance is not None),
-            length=describe([r.acceptance.mean_acceptance_length for r in members if r.acceptance]),
-        )
-        for category, members in sorted(by_category.items())
-    }
+    return {category: _category(members) for category, members in sorted(by_category.items())}
+
+
+def _category(members: list[RequestRecord]) -> CategorySummary:
+    reports = [r.acceptance for r in members if r.acceptance is not None]
+    lengths = [report.mean_acceptance_length for report in reports]
+    return CategorySummary(len(members), pool(reports), math.fsum(lengths) / len(lengths) if lengths else None)
 
 
 def _errors(chosen: list[RequestRecord]) -> list[ErrorGroup]:

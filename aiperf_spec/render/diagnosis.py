@@ -12,6 +12,7 @@ from rich.text import Text
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.render.notices import ASK_DIRECTLY, ENABLE, engine_of
 from aiperf_spec.render.tables import REASONS
 from aiperf_spec.render.text import count, number, plural, printable
@@ -104,7 +105,7 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
         status = "" if record.error.status is None else f" {record.error.status}"
         return f"failed: {record.error.kind}{status}: {printable(record.error.message, 300)}", "red"
     tokens = "" if record.output_tokens is None else f", {plural(record.output_tokens, 'token')}"
-    took = number((record.end_ns - record.start_ns) / 1e6, 0)
+    took = number((record.end_ns - record.start_ns) / NS_PER_MS, 0)
     return f"answered in {took} ms{tokens}", "green"
 
 

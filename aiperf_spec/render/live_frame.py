@@ -11,6 +11,7 @@ from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval,
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
 from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
 from aiperf_spec.render.text import count, number
 
@@ -18,7 +19,6 @@ Span = tuple[str, str]
 """Text and its style: "", "bold", "dim", "red", "yellow", "green" or "cyan"."""
 Line = list[Span]
 
-_NS_PER_S = 1e9
 _RECENT_S = 10
 _RECENT_MOST = 2000
 """Requests of the last 10 s that percentiles are taken of: sorting more would hold up the loop that stamps arrivals."""
@@ -92,7 +92,7 @@ class RunProgress:
 
         Turns of a conversation depend on each other: where there are any, no interval is given.
         """
-        second = now_ns // 1_000_000_000
+        second = int(now_ns // NS_PER_S)
         if self._estimates is None or self._estimates[0] != second:
             length, rate = length_interval(self.length_sums), rate_interval(self.rate_sums)
             if self.has_turns:
@@ -102,9 +102,9 @@ class RunProgress:
 
     def percentiles(self, now_ns: int) -> list[str]:
         """Return "p50 ..., p99 ... ms" of TTFT and of ITL, of requests that ended in the last 10 s; once a second."""
-        second = now_ns // 1_000_000_000
+        second = int(now_ns // NS_PER_S)
         if self._percentiles is None or self._percentiles[0] != second:
-            start = now_ns - _RECENT_S * 1_000_000_000
+            start = now_ns - _RECENT_S * NS_PER_S
             while self._recent and self._recent[0][0] < start:
                 self._recent.popleft()
             columns = ([value for each in self._recent if (value := each[i]) is not None] for i in (1, 2))
@@ -184,7 +184,7 @@ def _share(progress: RunProgress, now_ns: int) -> float | None:
 
 
 def _elapsed_s(counts: _Counts, now_ns: int) -> float:
-    return 0.0 if counts.started_ns is None else max((now_ns - counts.started_ns) / _NS_PER_S, 0.0)
+    return 0.0 if counts.started_ns is None else max((now_ns - counts.started_ns) / NS_PER_S, 0.0)
 
 
 def _in_flight(progress: RunProgress) -> int | None:

@@ -220,12 +220,11 @@ def categories_table(categories: dict[str, CategorySummary]) -> Table:
     for name, category in categories.items():
         pooled = category.acceptance
         rate = None if pooled.rate is None else pooled.rate * 100
-        mean = None if category.length is None else category.length.avg
         table.add_row(
             Text(middle(name, 16)),
             f"{count(pooled.requests)}/{count(category.requests)}",
             number(pooled.length),
-            number(mean),
+            number(category.mean_length),
             number(rate),
             count(pooled.steps),
             count(pooled.accepted),

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.server_metrics.snapshots import GaugeSeries, Snapshots
 from aiperf_spec.server_metrics.text import Buckets, Family, Labels
 
-_NS_PER_S = 1e9
 _START_TIME = "process_start_time_seconds"
 _UNITS = ("seconds", "milliseconds", "bytes", "tokens", "requests", "ratio")
 
@@ -23,7 +23,7 @@ def metric_deltas(snapshots_by_url: Mapping[str, Snapshots], start_ns: int, end_
     and each series (one an engine, with data parallelism) stays apart.
     """
     metrics: dict[str, MetricFigures] = {}
-    seconds = max((end_ns - start_ns) / _NS_PER_S, 1e-9)
+    seconds = max((end_ns - start_ns) / NS_PER_S, 1e-9)
     for url, snapshots in snapshots_by_url.items():
         fallen, gauges = snapshots.fallen(), snapshots.gauges()
         restarted = _restarted(snapshots)

@@ -18,6 +18,7 @@ from aiperf_spec.config.server_url import Server
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import Notice, NoticeKind
 from aiperf_spec.models.server_metrics import EndpointScrapes, ServerMetrics
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.server_metrics.deltas import metric_deltas
 from aiperf_spec.server_metrics.endpoints import MetricsEndpoint, metrics_endpoints
 from aiperf_spec.server_metrics.snapshots import Snapshots
@@ -30,7 +31,6 @@ HURRIED_SECONDS = 0.8
 """The same for a run that was stopped, whose user waits."""
 _STILL_SECONDS = 0.2
 """Counters that say the same after as long stand still: engines count at the end of a step."""
-_NS_PER_MS = 1e6
 
 
 class _EndpointScraper:
@@ -116,7 +116,7 @@ class _EndpointScraper:
             failed_fetches=self.failed,
             first_ns=self.snapshots.first_ns + wall_offset_ns,
             last_ns=self.snapshots.last_ns + wall_offset_ns,
-            latency_ms=self._spent_ns / max(self.fetches - self.failed, 1) / _NS_PER_MS,
+            latency_ms=self._spent_ns / max(self.fetches - self.failed, 1) / NS_PER_MS,
             settled=self.settled,
         )
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from aiperf_spec.analysis import holm
 from aiperf_spec.analysis.clusters import Terms, grouped, measured
 from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, Run, mismatches, same_prompts
 from aiperf_spec.analysis.comparison.pairing import Difference, Pairing, Read, difference, pair_up
@@ -14,6 +13,7 @@ from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length_terms, rate_terms
 from aiperf_spec.analysis.speed import step_terms
+from aiperf_spec.analysis.statistics import holm_adjusted
 from aiperf_spec.metrics.summary import run_values
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
 from aiperf_spec.models.run import RequestRecord
@@ -151,7 +151,7 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     p_values = [row.difference.p or 0.0 for row, _ in tests]
     first = sum(1 for _, main in tests if main)
     weight = max(1.0, (len(tests) - first) / first) if first else 1.0
-    corrected = iter(holm.adjusted(p_values, [weight if main else 1.0 for _, main in tests]))
+    corrected = iter(holm_adjusted(p_values, [weight if main else 1.0 for _, main in tests]))
 
     def judged(row: Row) -> Row:
         if row.difference.p is None:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis import student
 from aiperf_spec.analysis.clusters import Terms, clustered, has_turns
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.statistics import t_quantile, t_two_sided_p
 from aiperf_spec.models.run import RequestRecord
 
 Read = Callable[[RequestRecord], Terms | None]
@@ -167,8 +167,8 @@ def _judged(base: float, candidate: float, apart: float, error: float, n: int, *
     if abs(apart) <= 1e-12 * max(abs(base), abs(candidate)):
         apart = 0.0
     df = max(n - 1, 1)
-    reach = student.quantile(df) * error
+    reach = t_quantile(df) * error
     p = float(not apart)
     if error:
-        p = student.two_sided_p(apart / error, df)
+        p = t_two_sided_p(apart / error, df)
     return Difference(base, candidate, Estimate(apart, apart - reach, apart + reach, n, error), p, paired)

@@ -16,8 +16,8 @@ from aiperf_spec.artifacts.read.folders import existing, unreadable
 from aiperf_spec.artifacts.read.scan import open_binary
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
+from aiperf_spec.models.units import NS_PER_MS
 
-_NS_PER_MS = 1e6
 _BUFFER = 1 << 18
 
 
@@ -76,7 +76,7 @@ def _record(line: dict[str, Any]) -> RequestRecord:
         end_ns=metadata["request_end_ns"],
         first_content_ns=_moment(start_ns, first),
         last_content_ns=_moment(start_ns, latency),
-        chunk_gaps_ns=None if gaps is None else array("q", (round(gap * _NS_PER_MS) for gap in gaps)),
+        chunk_gaps_ns=None if gaps is None else array("q", (round(gap * NS_PER_MS) for gap in gaps)),
         streaming=first is not None,
         input_tokens=_value(metrics, "input_sequence_length"),
         output_tokens=_value(metrics, "output_sequence_length"),
@@ -106,7 +106,7 @@ def _server_timing(metrics: dict[str, Any]) -> ServerTiming | None:
 
 
 def _moment(start_ns: int, milliseconds: float | None) -> int | None:
-    return None if milliseconds is None else start_ns + round(milliseconds * _NS_PER_MS)
+    return None if milliseconds is None else start_ns + round(milliseconds * NS_PER_MS)
 
 
 def _acceptance(value: dict[str, Any]) -> SpecDecodeAcceptanceRecord:

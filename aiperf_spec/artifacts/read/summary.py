@@ -85,11 +85,7 @@ def _category(value: Any) -> CategorySummary:
         histogram=_histogram(dig(value, "acceptance_histogram")),
     )
     mean = dig(value, "acceptance_length")
-    length = None
-    if _is_number(mean):
-        # Of the category's requests the file keeps the mean alone.
-        length = Stats(pooled.requests, mean, mean, mean, mean * pooled.requests, 0.0, dict.fromkeys(PERCENTILES, mean))
-    return CategorySummary(requests=_count(dig(value, "requests")), acceptance=pooled, length=length)
+    return CategorySummary(_count(dig(value, "requests")), pooled, float(mean) if _is_number(mean) else None)
 
 
 def _errors(value: Any) -> list[ErrorGroup]:

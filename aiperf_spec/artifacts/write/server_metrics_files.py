@@ -17,6 +17,7 @@ from aiperf_spec.models.server_metrics import (
     SeriesFigures,
     ServerMetrics,
 )
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.version import __version__
 
 _JSON_SCHEMA = "1.1"
@@ -84,7 +85,7 @@ def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
 
 def iso_time(wall_ns: int) -> str:
     """Return a wall clock in ns as AIPerf writes it: UTC without a zone."""
-    return datetime.fromtimestamp(wall_ns / 1e9, UTC).replace(tzinfo=None).isoformat()
+    return datetime.fromtimestamp(wall_ns / NS_PER_S, UTC).replace(tzinfo=None).isoformat()
 
 
 def _endpoint(endpoint: EndpointScrapes) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def _endpoint(endpoint: EndpointScrapes) -> dict[str, Any]:
         "first_fetch_ns": endpoint.first_ns,
         "last_fetch_ns": endpoint.last_ns,
         "avg_fetch_latency_ms": endpoint.latency_ms,
-        "duration_seconds": (endpoint.last_ns - endpoint.first_ns) / 1e9,
+        "duration_seconds": (endpoint.last_ns - endpoint.first_ns) / NS_PER_S,
         "settled": endpoint.settled,
     }
 

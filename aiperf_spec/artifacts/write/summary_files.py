@@ -105,7 +105,7 @@ def _category(category: CategorySummary) -> dict[str, Any]:
         "requests": category.requests,
         "with_acceptance": pooled.requests,
         "token_weighted_acceptance_length": pooled.length,
-        "acceptance_length": None if category.length is None else category.length.avg,
+        "acceptance_length": category.mean_length,
         "overall_draft_acceptance_rate": None if pooled.rate is None else pooled.rate * 100,
         "steps": pooled.steps,
         "accepted_draft_tokens": pooled.accepted,

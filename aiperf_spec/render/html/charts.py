@@ -11,6 +11,7 @@ from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
 from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.units import NS_PER_MS, NS_PER_S
 from aiperf_spec.render.histogram import folded
 from aiperf_spec.render.html.svg_plots import COLOURS, MARKERS, MUTED, SERIES, draw
 from aiperf_spec.render.missing import figure
@@ -222,13 +223,13 @@ def over_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -
     def paint(axes: Sequence[Axes]) -> None:
         for axis, (label, read) in zip(axes, reads, strict=True):
             pairs = [(r.start_ns, value) for r in drawn if (value := read(r)) is not None]
-            _scatter(axis, [(at - start) / 1e9 for at, _ in pairs], [value for _, value in pairs])
+            _scatter(axis, [(at - start) / NS_PER_S for at, _ in pairs], [value for _, value in pairs])
             axis.set_title(label)
             axis.set_xlabel("s since the first request")
             axis.set_ylabel("ms")
             axis.set_ylim(bottom=0)
 
-    span = (good[-1].start_ns - start) / 1e9
+    span = (good[-1].start_ns - start) / NS_PER_S
     return draw(
         name,
         len(reads),
@@ -245,7 +246,7 @@ def against_step_time(name: str, records: Sequence[RequestRecord], most: int = P
     for record in records:
         report, first, last = record.acceptance, record.first_content_ns, record.last_content_ns
         if report is not None and report.num_spec_steps and first is not None and last is not None and last > first:
-            pairs.append(((last - first) / report.num_spec_steps / 1e6, report.mean_acceptance_length))
+            pairs.append(((last - first) / report.num_spec_steps / NS_PER_MS, report.mean_acceptance_length))
     if not pairs:
         return ""
     drawn = _thinned(pairs, most)

@@ -1,0 +1,150 @@
+"""Statistics of plain numbers: Student's t, ranks and shares, correlation, Holm's correction.
+
+Written out, because SciPy takes longer to import than a short run; tests hold them against SciPy and statsmodels.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+NORMAL_975 = 1.959963984540054
+"""The normal distribution's 97.5th percentile."""
+LEVEL = 0.95
+"""The level of every interval that the program gives."""
+
+_TINY = 1e-300
+_PRECISE = 1e-15
+
+
+@lru_cache(maxsize=1024)
+def t_quantile(df: int, level: float = LEVEL) -> float:
+    """Return t with P(|T| <= t) = level at `df` degrees of freedom; to a relative 1e-8.
+
+    Raises ValueError for a level outside 0..1 or fewer than 1 degree of freedom.
+    """
+    if df < 1 or not 0 < level < 1:
+        raise ValueError(f"no quantile at level {level} and {df} degrees of freedom")
+    low, high = 0.0, 1.0
+    while t_two_sided_p(high, df) > 1 - level:
+        low, high = high, high * 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if t_two_sided_p(middle, df) > 1 - level else (low, middle)
+    return (low + high) / 2
+
+
+def t_two_sided_p(t: float, df: float) -> float:
+    """Return P(|T| >= |t|) at `df` degrees of freedom: I(df / (df + t^2); df / 2, 1 / 2)."""
+    if math.isinf(t):
+        return 0.0
+    square = t * t
+    return _incomplete_beta(df / (df + square), square / (df + square), df / 2, 0.5)
+
+
+def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
+    # `rest` is 1 - x, handed in because subtracting would lose the digits of a small one.
+    if x <= 0 or rest <= 0:
+        return 0.0 if x <= 0 else 1.0
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
+    front = math.exp(log_front)
+    if x < (a + 1) / (a + b + 2):
+        return front * _continued_fraction(x, a, b) / a
+    return 1 - front * _continued_fraction(rest, b, a) / b
+
+
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    # Lentz's method; converges within O(sqrt(max(a, b))) terms on the side that the caller chose.
+    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, 10_000):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / _not_zero(1 + numerator * d)
+            c = _not_zero(1 + numerator / c)
+            step = d * c
+            value *= step
+        if abs(step - 1) < _PRECISE:
+            break
+    return value
+
+
+def _not_zero(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
+
+
+def percentile_ranks(n: int, share: float) -> tuple[int, int]:
+    """Return the likeliest counts of n values, lowest and highest, below the true percentile: B ~ Bin(n, share).
+
+    They make up at least 95 %; `share` is the percentile / 100.
+    """
+
+    def mass(count: int) -> float:
+        if not 0 <= count <= n:
+            return 0.0
+        ways = math.lgamma(n + 1) - math.lgamma(count + 1) - math.lgamma(n - count + 1)
+        return math.exp(ways + count * math.log(share) + (n - count) * math.log(1 - share))
+
+    low = high = min(n, math.floor((n + 1) * share))
+    covered = mass(low)
+    while covered < LEVEL and (low > 0 or high < n):
+        below, above = mass(low - 1), mass(high + 1)
+        if below > above:
+            low, covered = low - 1, covered + below
+        else:
+            high, covered = high + 1, covered + above
+    return low, high
+
+
+def wilson_interval(hits: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of the share hits / n, which holds at 0 and 1 too; n is at least 1."""
+    share, z2 = hits / n, NORMAL_975**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    reach = NORMAL_975 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
+    return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
+
+
+def spearman(xs: array[float], ys: array[float]) -> float | None:
+    """Return Spearman's rank correlation; None where one of the two is the same everywhere."""
+    return _pearson(_ranks(xs), _ranks(ys))
+
+
+def _ranks(values: array[float]) -> array[float]:
+    # Equal values share the mean of their ranks, counted from 0.
+    ordered = array("d", sorted(values))
+    return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
+
+
+def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    square_x = sum((x - mean_x) ** 2 for x in xs)
+    square_y = sum((y - mean_y) ** 2 for y in ys)
+    if not square_x or not square_y:
+        return None
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / math.sqrt(square_x * square_y)
+
+
+def holm_adjusted(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+    """Return Holm's adjusted p-values for many comparisons, in the order given.
+
+    In the order of p / weight, each is p / weight * (sum of the weights not yet passed), and at least the one before
+    it. Judged against 0.05, the chance of a single false finding among all is at most 5 %, however they depend on each
+    other. A test with half of all weight is corrected by 2, whatever the number of the others. Weights are positive;
+    left out, all are 1.
+    """
+    weights = [1.0] * len(p_values) if weights is None else weights
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index] / weights[index])
+    result = [0.0] * len(p_values)
+    largest, left = 0.0, sum(weights)
+    for index in order:
+        largest = max(largest, min(1.0, p_values[index] / weights[index] * left))
+        result[index] = largest
+        left -= weights[index]
+    return result

@@ -1,0 +1,84 @@
+"""The program's own statistics beside SciPy's and statsmodels'."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+from aiperf_spec.analysis.statistics import (
+    LEVEL,
+    NORMAL_975,
+    holm_adjusted,
+    percentile_ranks,
+    spearman,
+    t_quantile,
+    t_two_sided_p,
+    wilson_interval,
+)
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 10, 23, 199, 5_000, 10_000_000])
+@pytest.mark.parametrize("level", [0.5, 0.9, LEVEL, 0.999])
+def test_students_quantile_is_scipys(df: int, level: float) -> None:
+    assert t_quantile(df, level) == pytest.approx(stats.t.ppf((1 + level) / 2, df), rel=1e-8)
+
+
+@settings(deadline=None)
+@given(t=st.floats(-1000, 1000), df=st.integers(1, 10_000))
+def test_students_p_is_scipys(t: float, df: int) -> None:
+    assert t_two_sided_p(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), rel=1e-7, abs=1e-12)
+
+
+def test_students_distribution_at_its_ends() -> None:
+    assert t_two_sided_p(0, 7) == 1
+    assert t_two_sided_p(math.inf, 7) == 0
+    with pytest.raises(ValueError, match="degrees of freedom"):
+        t_quantile(0)
+
+
+def test_the_normal_percentile_is_scipys() -> None:
+    assert pytest.approx(stats.norm.ppf(0.975), rel=1e-15) == NORMAL_975
+
+
+@pytest.mark.parametrize("n", [1, 9, 40, 100, 1000])
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99])
+def test_the_ranks_of_a_percentile_hold_it_in_95_of_100_samples_and_are_as_few_as_can_be(n: int, share: float) -> None:
+    low, high = percentile_ranks(n, share)
+    mass = stats.binom.pmf(range(low, high + 1), n, share)
+    assert mass.sum() >= LEVEL - 1e-9
+    assert high == low or mass.sum() - min(mass[0], mass[-1]) < LEVEL
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 5000), data=st.data())
+def test_the_interval_of_a_share_is_wilsons(n: int, data: st.DataObject) -> None:
+    hits = data.draw(st.integers(0, n))
+    assert wilson_interval(hits, n) == pytest.approx(proportion_confint(hits, n, method="wilson"), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rank_correlation_is_scipys_ties_included(seed: int) -> None:
+    random = Random(seed)
+    xs = array("d", (random.randrange(8) for _ in range(60)))
+    ys = array("d", (x + random.randrange(12) for x in xs))
+    assert spearman(xs, ys) == pytest.approx(stats.spearmanr(xs, ys).statistic)
+    assert spearman(xs, array("d", [3] * 60)) is None
+
+
+@settings(deadline=None)
+@given(p_values=st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holms_correction_is_statsmodels(p_values: list[float]) -> None:
+    assert holm_adjusted(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
+
+
+def test_holms_correction_of_weighted_tests() -> None:
+    assert holm_adjusted([]) == []
+    assert holm_adjusted([0.02, 0.02, 0.5], [2, 1, 1]) == pytest.approx([0.04, 0.04, 0.5])
