@@ -35,6 +35,11 @@ class PooledAcceptance:
         """sum(accepted) / sum(proposed), a fraction; None where nothing was proposed."""
         return self.accepted / self.proposed if self.proposed else None
 
+    @property
+    def rate_percent(self) -> float | None:
+        """The same in percent."""
+        return None if self.rate is None else self.rate * 100
+
 
 def pool(records: Iterable[SpecDecodeAcceptanceRecord]) -> PooledAcceptance:
     """Add records up."""

@@ -34,9 +34,9 @@ class RecordMetric:
     """Its name on screen."""
     header: str
     """Its name in files."""
-    unit: str
-    group: Group
     value: Callable[[RequestRecord], float | list[float] | None]
+    unit: str = "ms"
+    group: Group = Group.LATENCY
     optional: bool = False
     """Whether tables leave it out where no request has it."""
 
@@ -54,6 +54,10 @@ class Totals:
     acceptance: PooledAcceptance
     zero_step_requests: int
 
+    def per_second(self, number: int | None) -> float | None:
+        """Return a number of the run by its duration; None where either is not known."""
+        return number / self.duration_s if number is not None and self.duration_s else None
+
 
 @dataclass(slots=True, frozen=True)
 class RunMetric:
@@ -64,280 +68,150 @@ class RunMetric:
     """Its name on screen."""
     header: str
     """Its name in files."""
-    unit: str
-    group: Group
     value: Callable[[Totals], float | None]
+    unit: str
+    group: Group = Group.RUN
 
 
 def _acceptance(
-    read: Callable[[SpecDecodeAcceptanceRecord], float | None],
-) -> Callable[[RequestRecord], float | None]:
-    return lambda record: None if record.acceptance is None else read(record.acceptance)
+    tag: str, label: str, header: str, unit: str, read: Callable[[SpecDecodeAcceptanceRecord], float | None]
+) -> RecordMetric:
+    def value(record: RequestRecord) -> float | None:
+        return None if record.acceptance is None else read(record.acceptance)
+
+    return RecordMetric(tag, label, header, value, unit, Group.ACCEPTANCE)
 
 
-def _timed(read: Callable[[ServerTiming], float | None]) -> Callable[[RequestRecord], float | None]:
-    return lambda record: None if record.server_timing is None else read(record.server_timing)
+def _server(
+    tag: str, label: str, header: str, read: Callable[[ServerTiming], float | None], unit: str = "ms"
+) -> RecordMetric:
+    def value(record: RequestRecord) -> float | None:
+        return None if record.server_timing is None else read(record.server_timing)
+
+    return RecordMetric(tag, label, header, value, unit, Group.SERVER, optional=True)
 
 
-def _per_second(count: Callable[[Totals], int | None]) -> Callable[[Totals], float | None]:
+def _pooled(
+    tag: str, label: str, header: str, unit: str, read: Callable[[PooledAcceptance], float | None]
+) -> RunMetric:
     def value(totals: Totals) -> float | None:
-        number = count(totals)
-        return number / totals.duration_s if number is not None and totals.duration_s else None
+        return read(totals.acceptance) if totals.acceptance.requests else None
 
-    return value
-
-
-def _percent(fraction: float | None) -> float | None:
-    return None if fraction is None else fraction * 100
-
-
-def _pooled(read: Callable[[PooledAcceptance], float | None]) -> Callable[[Totals], float | None]:
-    return lambda totals: read(totals.acceptance) if totals.acceptance.requests else None
+    return RunMetric(tag, label, header, value, unit, Group.ACCEPTANCE)
 
 
 RECORD_METRICS: tuple[RecordMetric, ...] = (
+    RecordMetric("time_to_first_token", "TTFT", "Time to First Token", latency.time_to_first_token),
+    RecordMetric("request_latency", "Request latency", "Request Latency", latency.request_latency),
+    RecordMetric("inter_token_latency", "ITL", "Inter Token Latency", latency.inter_token_latency),
+    RecordMetric("inter_chunk_latency", "Inter-chunk gap", "Inter Chunk Latency", latency.inter_chunk_latency),
     RecordMetric(
-        "time_to_first_token", "TTFT", "Time to First Token", "ms", Group.LATENCY, latency.time_to_first_token
+        "scheduled_latency", "Scheduled latency", "Scheduled Latency", latency.scheduled_latency, optional=True
     ),
-    RecordMetric("request_latency", "Request latency", "Request Latency", "ms", Group.LATENCY, latency.request_latency),
-    RecordMetric(
-        "inter_token_latency",
-        "ITL",
-        "Inter Token Latency",
-        "ms",
-        Group.LATENCY,
-        latency.inter_token_latency,
-    ),
-    RecordMetric(
-        "inter_chunk_latency",
-        "Inter-chunk gap",
-        "Inter Chunk Latency",
-        "ms",
-        Group.LATENCY,
-        latency.inter_chunk_latency,
-    ),
-    RecordMetric(
-        "scheduled_latency",
-        "Scheduled latency",
-        "Scheduled Latency",
-        "ms",
-        Group.LATENCY,
-        latency.scheduled_latency,
-        optional=True,
-    ),
-    RecordMetric(
-        "schedule_lag", "Schedule lag", "Schedule Lag", "ms", Group.LATENCY, latency.schedule_lag, optional=True
-    ),
+    RecordMetric("schedule_lag", "Schedule lag", "Schedule Lag", latency.schedule_lag, optional=True),
     RecordMetric(
         "output_token_throughput_per_user",
         "Tokens/s per user",
         "Output Token Throughput Per User",
-        "tokens/sec/user",
-        Group.LATENCY,
         latency.output_token_throughput_per_user,
+        "tokens/sec/user",
     ),
     RecordMetric(
-        "output_sequence_length",
-        "Output tokens",
-        "Output Sequence Length",
-        "tokens",
-        Group.LATENCY,
-        lambda record: record.output_tokens,
+        "output_sequence_length", "Output tokens", "Output Sequence Length", lambda r: r.output_tokens, "tokens"
     ),
-    RecordMetric(
-        "input_sequence_length",
-        "Input tokens",
-        "Input Sequence Length",
-        "tokens",
-        Group.LATENCY,
-        lambda record: record.input_tokens,
-    ),
-    RecordMetric(
+    RecordMetric("input_sequence_length", "Input tokens", "Input Sequence Length", lambda r: r.input_tokens, "tokens"),
+    _acceptance(
         "spec_decode_acceptance_length",
         "Acceptance length",
         "Acceptance Length",
         "ratio",
-        Group.ACCEPTANCE,
-        _acceptance(lambda record: record.mean_acceptance_length),
+        lambda a: a.mean_acceptance_length,
     ),
-    RecordMetric(
+    _acceptance(
         "spec_decode_draft_acceptance_rate",
         "Draft accept. rate",
         "Draft Acceptance Rate",
         "%",
-        Group.ACCEPTANCE,
-        _acceptance(lambda record: record.draft_acceptance_rate * 100),
+        lambda a: a.draft_acceptance_rate * 100,
     ),
-    RecordMetric(
+    _acceptance(
         "spec_decode_accepted_per_verified",
         "Accepted/verified",
         "Accepted per Verified",
         "ratio",
-        Group.ACCEPTANCE,
-        _acceptance(accepted_per_verified),
+        accepted_per_verified,
     ),
-    RecordMetric(
-        "spec_decode_steps",
-        "Verify steps",
-        "Spec Decode Steps",
-        "count",
-        Group.ACCEPTANCE,
-        _acceptance(lambda record: record.num_spec_steps),
-    ),
-    RecordMetric(
+    _acceptance("spec_decode_steps", "Verify steps", "Spec Decode Steps", "count", lambda a: a.num_spec_steps),
+    _acceptance(
         "spec_decode_accepted_draft_tokens",
         "Accepted drafts",
         "Accepted Draft Tokens",
         "tokens",
-        Group.ACCEPTANCE,
-        _acceptance(lambda record: record.num_accepted_draft_tokens),
+        lambda a: a.num_accepted_draft_tokens,
     ),
-    RecordMetric(
-        "spec_decode_draft_tokens",
-        "Proposed drafts",
-        "Draft Tokens",
-        "tokens",
-        Group.ACCEPTANCE,
-        _acceptance(lambda record: record.num_draft_tokens),
-    ),
-    RecordMetric(
-        "server_queue_time",
-        "Queue",
-        "Server Queue Time",
-        "ms",
-        Group.SERVER,
-        _timed(lambda timing: timing.queue_time_ms),
-        optional=True,
-    ),
-    RecordMetric(
-        "server_time_to_first_token",
-        "TTFT",
-        "Server Time to First Token",
-        "ms",
-        Group.SERVER,
-        _timed(lambda timing: timing.time_to_first_token_ms),
-        optional=True,
-    ),
-    RecordMetric(
-        "server_generation_time",
-        "First to last token",
-        "Server Generation Time",
-        "ms",
-        Group.SERVER,
-        _timed(lambda timing: timing.generation_time_ms),
-        optional=True,
-    ),
-    RecordMetric(
-        "server_inter_token_latency",
-        "ITL",
-        "Server Inter Token Latency",
-        "ms",
-        Group.SERVER,
-        _timed(lambda timing: timing.mean_itl_ms),
-        optional=True,
-    ),
-    RecordMetric(
+    _acceptance("spec_decode_draft_tokens", "Proposed drafts", "Draft Tokens", "tokens", lambda a: a.num_draft_tokens),
+    _server("server_queue_time", "Queue", "Server Queue Time", lambda t: t.queue_time_ms),
+    _server("server_time_to_first_token", "TTFT", "Server Time to First Token", lambda t: t.time_to_first_token_ms),
+    _server("server_generation_time", "First to last token", "Server Generation Time", lambda t: t.generation_time_ms),
+    _server("server_inter_token_latency", "ITL", "Server Inter Token Latency", lambda t: t.mean_itl_ms),
+    _server(
         "server_output_token_throughput_per_user",
         "Tokens/s",
         "Server Output Token Throughput Per User",
+        lambda t: t.tokens_per_second,
         "tokens/sec/user",
-        Group.SERVER,
-        _timed(lambda timing: timing.tokens_per_second),
-        optional=True,
     ),
 )
 
 RUN_METRICS: tuple[RunMetric, ...] = (
-    RunMetric("request_count", "Requests", "Request Count", "requests", Group.RUN, lambda totals: totals.succeeded),
+    RunMetric("request_count", "Requests", "Request Count", lambda t: t.succeeded, "requests"),
+    RunMetric("error_request_count", "Failed requests", "Error Request Count", lambda t: t.failed, "requests"),
+    RunMetric("benchmark_duration", "Duration", "Benchmark Duration", lambda t: t.duration_s, "sec"),
     RunMetric(
-        "error_request_count",
-        "Failed requests",
-        "Error Request Count",
-        "requests",
-        Group.RUN,
-        lambda totals: totals.failed,
-    ),
-    RunMetric(
-        "benchmark_duration", "Duration", "Benchmark Duration", "sec", Group.RUN, lambda totals: totals.duration_s
-    ),
-    RunMetric(
-        "request_throughput",
-        "Requests/s",
-        "Request Throughput",
-        "requests/sec",
-        Group.RUN,
-        _per_second(lambda totals: totals.succeeded),
+        "request_throughput", "Requests/s", "Request Throughput", lambda t: t.per_second(t.succeeded), "requests/sec"
     ),
     RunMetric(
         "output_token_throughput",
         "Output tokens/s",
         "Output Token Throughput",
+        lambda t: t.per_second(t.output_tokens),
         "tokens/sec",
-        Group.RUN,
-        _per_second(lambda totals: totals.output_tokens),
     ),
     RunMetric(
-        "total_osl",
-        "Output tokens",
-        "Total Output Sequence Length",
-        "tokens",
-        Group.NONE,
-        lambda totals: totals.output_tokens,
+        "total_osl", "Output tokens", "Total Output Sequence Length", lambda t: t.output_tokens, "tokens", Group.NONE
     ),
     RunMetric(
-        "total_isl",
-        "Input tokens",
-        "Total Input Sequence Length",
-        "tokens",
-        Group.NONE,
-        lambda totals: totals.input_tokens,
+        "total_isl", "Input tokens", "Total Input Sequence Length", lambda t: t.input_tokens, "tokens", Group.NONE
     ),
-    RunMetric(
+    _pooled(
         "spec_decode_token_weighted_acceptance_length",
         "Length, pooled",
         "Token-Weighted Acceptance Length",
         "ratio",
-        Group.ACCEPTANCE,
-        _pooled(lambda pooled: pooled.length),
+        lambda p: p.length,
     ),
-    RunMetric(
+    _pooled(
         "spec_decode_overall_draft_acceptance_rate",
         "Rate, pooled",
         "Overall Draft Acceptance Rate",
         "%",
-        Group.ACCEPTANCE,
-        _pooled(lambda pooled: _percent(pooled.rate)),
+        lambda p: p.rate_percent,
     ),
     RunMetric(
         "spec_decode_zero_step_requests",
         "Zero-step requests",
         "Zero-Step Requests",
+        lambda t: t.zero_step_requests or None,
         "requests",
         Group.NONE,
-        lambda totals: totals.zero_step_requests or None,
     ),
-    RunMetric(
-        "total_spec_decode_steps",
-        "Verify steps, total",
-        "Total Spec Decode Steps",
-        "count",
-        Group.ACCEPTANCE,
-        _pooled(lambda pooled: pooled.steps),
-    ),
-    RunMetric(
+    _pooled("total_spec_decode_steps", "Verify steps, total", "Total Spec Decode Steps", "count", lambda p: p.steps),
+    _pooled(
         "total_accepted_draft_tokens",
         "Accepted, total",
         "Total Accepted Draft Tokens",
         "tokens",
-        Group.ACCEPTANCE,
-        _pooled(lambda pooled: pooled.accepted),
+        lambda p: p.accepted,
     ),
-    RunMetric(
-        "total_draft_tokens",
-        "Proposed, total",
-        "Total Draft Tokens",
-        "tokens",
-        Group.ACCEPTANCE,
-        _pooled(lambda pooled: pooled.proposed),
-    ),
+    _pooled("total_draft_tokens", "Proposed, total", "Total Draft Tokens", "tokens", lambda p: p.proposed),
 )

@@ -25,7 +25,7 @@ def runs_table(runs: Sequence[tuple[str, Summary]]) -> RenderableType:
             f"{count(pooled.requests)}/{count(summary.succeeded)}",
             number(pooled.length),
             number(_stat(summary, "spec_decode_acceptance_length", "avg")),
-            number(None if pooled.rate is None else pooled.rate * 100),
+            number(pooled.rate_percent),
             count(pooled.steps),
             number(_stat(summary, "time_to_first_token", "p50")),
             number(_stat(summary, "inter_token_latency", "p50")),

@@ -219,13 +219,12 @@ def categories_table(categories: dict[str, CategorySummary]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name, category in categories.items():
         pooled = category.acceptance
-        rate = None if pooled.rate is None else pooled.rate * 100
         table.add_row(
             Text(middle(name, 16)),
             f"{count(pooled.requests)}/{count(category.requests)}",
             number(pooled.length),
             number(category.mean_length),
-            number(rate),
+            number(pooled.rate_percent),
             count(pooled.steps),
             count(pooled.accepted),
             count(pooled.proposed),

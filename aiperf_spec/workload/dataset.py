@@ -6,14 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
+
+import orjson
 
 from aiperf_spec.config.choices import DatasetSelector, SamplingStrategy
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
-from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
 from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile, ReadOptions
 from aiperf_spec.workload.prompts import Prompt, order
 
@@ -63,7 +65,7 @@ class Workload:
     def _held(self) -> tuple[Prompt, ...] | None:
         if any(file.prompts is None for file in self._files):
             return None
-        prompts = list(_builtin()) if not self._files else [p for file in self._files for p in file.prompts or ()]
+        prompts = builtin_prompts() if not self._files else [p for file in self._files for p in file.prompts or ()]
         prompts, self._repeated_ids = _with_own_ids(prompts)
         if self._categories:
             present = Counter(prompt.category for prompt in prompts)
@@ -189,9 +191,13 @@ def _with_own_ids(prompts: list[Prompt]) -> tuple[list[Prompt], int]:
     return own, repeated
 
 
-def _builtin() -> Iterator[Prompt]:
-    for index, (category, text) in enumerate(BUILTIN_PROMPTS):
-        yield Prompt(id=f"builtin-{index}", text=text, category=category)
+def builtin_prompts() -> list[Prompt]:
+    """Return what is sent when a user names no prompts.
+
+    Three and more for each category in which drafters are known to do differently well, of our own writing.
+    """
+    lines = resources.files("aiperf_spec.workload").joinpath("builtin_prompts.jsonl").read_bytes().splitlines()
+    return [Prompt(id=f"builtin-{index}", **orjson.loads(line)) for index, line in enumerate(lines)]
 
 
 def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> Workload:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from aiperf_spec.simulator import RunningSimulator
-from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
+from aiperf_spec.workload.dataset import builtin_prompts
 
 Serve = Callable[..., Awaitable[RunningSimulator]]
 Ask = Callable[..., Awaitable[tuple[int, bytes]]]
@@ -57,9 +57,9 @@ async def test_ledger_agrees_with_what_was_sent(
 ) -> None:
     server = await serve(engine)
     options = {"stream_options": {"include_usage": True}} if stream else {}
-    for category, prompt in BUILTIN_PROMPTS:
+    for prompt in builtin_prompts():
         _, answer = await ask(
-            server, text=prompt, stream=stream, return_spec_tokens_details=True, max_tokens=90, **options
+            server, text=prompt.as_text(), stream=stream, return_spec_tokens_details=True, max_tokens=90, **options
         )
         objects = events(answer) if stream else [orjson.loads(answer)]
         sent = next(found for item in reversed(objects) if (found := statistics(item)))
@@ -69,7 +69,7 @@ async def test_ledger_agrees_with_what_was_sent(
         assert entry["histogram"] == {str(j): count for j, count in enumerate(histogram) if count}
         assert entry["completion_tokens"] == objects[-1]["usage"]["completion_tokens"]
         assert entry["prompt_tokens"] == objects[-1]["usage"]["prompt_tokens"]
-        assert (entry["category"], entry["stream"], entry["outcome"]) == (category, stream, "ok")
+        assert (entry["category"], entry["stream"], entry["outcome"]) == (prompt.category, stream, "ok")
         assert entry["stats_sent"]
         assert entry["finished"]
         assert entry["per_step_accepted"] == sent.get("per_step_accepted", entry["per_step_accepted"])
@@ -78,7 +78,7 @@ async def test_ledger_agrees_with_what_was_sent(
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_concurrency_changes_no_figure(serve: Serve, ask: Ask, engine: str) -> None:
-    prompts = [prompt for _, prompt in BUILTIN_PROMPTS]
+    prompts = [prompt.as_text() for prompt in builtin_prompts()]
     one, many = await serve(engine, seed=5), await serve(engine, seed=5, step_time_ms=1.0)
     for prompt in prompts:
         await ask(one, text=prompt)

@@ -7,19 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiperf_spec.simulator.text import CATEGORIES, count_tokens, guess_category, token_text
-from aiperf_spec.workload.builtin import BUILTIN_PROMPTS
+from aiperf_spec.workload.dataset import builtin_prompts
+from aiperf_spec.workload.prompts import Prompt
 
 
-@pytest.mark.parametrize(("category", "prompt"), BUILTIN_PROMPTS, ids=lambda value: str(value)[:24])
-def test_builtin_prompts_are_recognised(category: str, prompt: str) -> None:
-    assert guess_category(prompt) == category
+@pytest.mark.parametrize("prompt", builtin_prompts(), ids=lambda prompt: str(prompt.id))
+def test_builtin_prompts_are_recognised(prompt: Prompt) -> None:
+    assert guess_category(prompt.as_text()) == prompt.category
 
 
 def test_builtin_prompts_cover_every_category() -> None:
-    counts = Counter(category for category, _ in BUILTIN_PROMPTS)
+    prompts = builtin_prompts()
+    counts = Counter(prompt.category for prompt in prompts)
     assert set(counts) == set(CATEGORIES)
     assert min(counts.values()) >= 3
-    assert len({prompt for _, prompt in BUILTIN_PROMPTS}) == len(BUILTIN_PROMPTS)
+    assert len({prompt.text for prompt in prompts}) == len(prompts)
 
 
 @given(st.text(max_size=300))

@@ -106,7 +106,7 @@ def _category(category: CategorySummary) -> dict[str, Any]:
         "with_acceptance": pooled.requests,
         "token_weighted_acceptance_length": pooled.length,
         "acceptance_length": category.mean_length,
-        "overall_draft_acceptance_rate": None if pooled.rate is None else pooled.rate * 100,
+        "overall_draft_acceptance_rate": pooled.rate_percent,
         "steps": pooled.steps,
         "accepted_draft_tokens": pooled.accepted,
         "draft_tokens": pooled.proposed,
