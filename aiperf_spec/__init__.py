@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aiperf_spec.version import __version__
 
 if TYPE_CHECKING:
-    from aiperf_spec.config.settings import ProfileConfig
+    from aiperf_spec.config.settings import ProfileConfig, ReportSettings
     from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
     from aiperf_spec.models.response import ParsedResponse
     from aiperf_spec.models.run import RequestRecord, RunResult
@@ -24,6 +24,7 @@ _HOMES = {
     "DropReason": "aiperf_spec.models.acceptance",
     "ParsedResponse": "aiperf_spec.models.response",
     "ProfileConfig": "aiperf_spec.config.settings",
+    "ReportSettings": "aiperf_spec.config.settings",
     "RequestRecord": "aiperf_spec.models.run",
     "RunResult": "aiperf_spec.models.run",
     "SpecDecodeAcceptanceRecord": "aiperf_spec.models.acceptance",
@@ -34,6 +35,7 @@ __all__ = [
     "DropReason",
     "ParsedResponse",
     "ProfileConfig",
+    "ReportSettings",
     "RequestRecord",
     "RunResult",
     "SpecDecodeAcceptanceRecord",

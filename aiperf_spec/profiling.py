@@ -18,7 +18,7 @@ from aiperf_spec.client.access import request_headers
 from aiperf_spec.client.client import Client
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
 from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.load.loop_lag import LoopLagMonitor
@@ -81,24 +81,24 @@ def _checked_body(config: ProfileConfig, model: str | None, prompts: tuple[Promp
     return body
 
 
-def profile(config: ProfileConfig, hooks: Hooks | None = None) -> RunResult:
+def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportSettings | None = None) -> RunResult:
     """Profile a server and return the run: every record, and what is to be said of them.
 
-    Writes the artifact folder where `config.artifact_dir` names one. Raises a `SpecProfileError` for what keeps the
-    run from starting; failed requests are records, not exceptions. `aiperf_spec.metrics.summarise(result.records)`
-    gives the figures.
+    Writes the artifact folder where `config.artifact_dir` names one, with the analysis that `settings` ask for. Raises
+    a `SpecProfileError` for what keeps the run from starting; failed requests are records, not exceptions.
+    `aiperf_spec.metrics.summarise(result.records)` gives the figures.
     """
     hooks = hooks or Hooks()
     if hooks.on_plan is None and config.artifact_dir is not None:
-        return _profile_into_folder(config, hooks)
+        return _profile_into_folder(config, hooks, settings or ReportSettings())
     return run_in_loop(profile_async(config, hooks))
 
 
-def _profile_into_folder(config: ProfileConfig, hooks: Hooks) -> RunResult:
+def _profile_into_folder(config: ProfileConfig, hooks: Hooks, settings: ReportSettings) -> RunResult:
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.metrics.summary import summarise
 
-    writer = ArtifactWriter(config)
+    writer = ArtifactWriter(config, settings)
     with writer:
         result = run_in_loop(profile_async(config, replace(hooks, on_plan=writer.open)))
         writer.finish(result, summarise(result.records))

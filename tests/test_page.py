@@ -16,9 +16,9 @@ from aiperf_spec.analysis.comparison.compare import compare
 from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import evaluate, parse_gate
-from aiperf_spec.analysis.report import AnalysisOptions, analyse
+from aiperf_spec.analysis.report import analyse
 from aiperf_spec.cli.app import app
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import PromptAndAnswer
@@ -66,7 +66,7 @@ def page_run(records: list[RequestRecord], name: str = "run", **options: float) 
         wall_offset_ns=0,
         records=records,
     )
-    analysis = analyse(records, AnalysisOptions(draft_cost=0.1))
+    analysis = analyse(records, ReportSettings(draft_cost=0.1))
     texts = {outlier.index: PromptAndAnswer(HOSTILE, HOSTILE) for outlier in analysis.outliers.requests}
     return PageRun(name, result, summarise(records), analysis, f"models: {HOSTILE}", texts)
 

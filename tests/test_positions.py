@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from aiperf_spec.analysis import AnalysisOptions, analyse
+from aiperf_spec.analysis import analyse
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, PositionCurve, drafting, position_curve, tally_all
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.artifacts.read.records import load_records
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.models.run import RequestRecord
 from tests.simulated_runs import request, simulated_run
 
@@ -170,7 +171,7 @@ def test_a_draft_cost_finds_the_best_length_and_what_does_not_differ_from_it() -
 def test_best_lengths_differ_by_category() -> None:
     easy = [request(i, (4, 4, 3, 4), category="coding") for i in range(9)]
     hard = [request(i + 9, (0, 1, 0, 0), category="writing") for i in range(9)]
-    found = analyse([*easy, *hard], AnalysisOptions(draft_cost=0.3)).categories
+    found = analyse([*easy, *hard], ReportSettings(draft_cost=0.3)).categories
     assert found["coding"].what_if.best == 4
     assert found["writing"].what_if.best == 0
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from aiperf_spec.analysis import Analysis, AnalysisOptions, analyse
+from aiperf_spec.analysis import Analysis, analyse
 from aiperf_spec.analysis.drift import drift, longest_rejection
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.outliers import outliers, prompt_length
 from aiperf_spec.analysis.speed import coverage, pooled_itl, speed_up, step_time
 from aiperf_spec.artifacts.write.analysis_json import analysis_json
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.render.analysis import analysis_report
@@ -161,7 +162,7 @@ def test_a_run_without_acceptance_has_reasons_and_shows_nothing() -> None:
 def test_the_report_fits_eighty_columns_and_says_what_is_an_estimate() -> None:
     run = [replace(each, category="a long name of a category of prompts") for each in simulated_run(2, 60)]
     text = shown(
-        analyse(run, AnalysisOptions(draft_cost=0.2, baseline_itl_ms=12.5)),
+        analyse(run, ReportSettings(draft_cost=0.2, baseline_itl=12.5)),
         by_category=True,
         texts={each.index: PromptAndAnswer("[bold]asked[/bold]", "got\x1b[31m") for each in run},
     )

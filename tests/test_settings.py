@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiperf_spec.config.choices import EndpointType
-from aiperf_spec.config.settings import ProfileConfig, parse_extra_inputs, parse_header
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings, parse_extra_inputs, parse_header
 from aiperf_spec.errors import ConfigError, ExitCode
 
 
@@ -204,7 +204,6 @@ def test_a_bad_header_is_refused_without_its_value(text: str) -> None:
         ("request_timeout_seconds", float("inf")),
         ("request_timeout_seconds", float("nan")),
         ("ready_timeout", -1),
-        ("rows", -1),
         ("model", ""),
         ("endpoint_type", "embeddings"),
         ("dataset_sampling_strategy", "sorted"),
@@ -216,6 +215,15 @@ def test_a_bad_header_is_refused_without_its_value(text: str) -> None:
 def test_a_value_out_of_range_is_refused_by_the_name_of_its_option(option: str, value: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         ProfileConfig.create(url="http://h", **{option: value})
+    assert caught.value.message.startswith("--" + option.replace("_", "-"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("rows", -1), ("worst", -1), ("draft_cost", -0.1), ("baseline_itl", 0), ("concurrency", 1)]
+)
+def test_so_is_one_of_the_report(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ReportSettings.create(**{option: value})
     assert caught.value.message.startswith("--" + option.replace("_", "-"))
 
 

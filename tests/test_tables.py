@@ -13,8 +13,8 @@ from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run
-from aiperf_spec.analysis.report import AnalysisOptions, analyse
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.analysis.report import analyse
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
@@ -72,7 +72,7 @@ def mixed() -> list[RequestRecord]:
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_report_of_a_mixed_run(width: int) -> None:
     result = a_run(mixed(), warmup_request_count=2)
-    text = shown(run_report(result, summarise(result.records)), width)
+    text = shown(run_report(result, summarise(result.records), rows=20), width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text.replace("sum…tion", "")
     compare(f"mixed-{width}.txt", text)
@@ -80,7 +80,7 @@ def test_the_report_of_a_mixed_run(width: int) -> None:
 
 def test_a_run_without_success_has_no_figures() -> None:
     result = a_run([failed(0, ErrorKind.CONNECT, message="no connection")])
-    text = shown(run_report(result, summarise(result.records)), 80)
+    text = shown(run_report(result, summarise(result.records), rows=20), 80)
     assert "0 of 1 request succeeded, 1 failed" in text
     assert "no connection" in text
     assert "Latency" not in text
@@ -90,12 +90,11 @@ def test_a_run_without_success_has_no_figures() -> None:
 def test_rows_limit_the_last_table() -> None:
     records = [record(i, start=0, contents=(5, 6), tokens=2, histogram={1: 1}) for i in range(30)]
     result = a_run(records)
-    text = shown(run_report(result, summarise(records)), 100)
+    text = shown(run_report(result, summarise(records), rows=20), 100)
     assert "20 of 30 shown (--rows); all are in artifacts/run/profile_export.jsonl" in text
-    none = a_run(records, rows=0)
-    assert "shown (--rows)" not in shown(run_report(none, summarise(records)), 100)
+    assert "shown (--rows)" not in shown(run_report(result, summarise(records), rows=0), 100)
     level = a_run(records, export_level="summary")
-    assert "--export-level records" in shown(run_report(level, summarise(records)), 100)
+    assert "--export-level records" in shown(run_report(level, summarise(records), rows=20), 100)
 
 
 def test_histograms_fold_from_eight_on() -> None:
@@ -212,7 +211,7 @@ def test_large_numbers_are_never_cut(width: int) -> None:
         for i in range(6)
     ]
     result = a_run(records)
-    text = shown(run_report(result, summarise(result.records)), width)
+    text = shown(run_report(result, summarise(result.records), rows=20), width)
     assert max(len(line) for line in text.splitlines()) <= width
     latency = text[text.index("Latency") : text.index("Requests\n")]
     assert "…" not in latency
@@ -227,7 +226,7 @@ def test_the_analysis_and_the_comparison_of_runs(width: int) -> None:
     other = [*simulated_run(3, 40, shift=-0.2, noise=1)]
     for each in other:
         each.category = "coding"
-    found = analyse(records, AnalysisOptions(draft_cost=0.1))
+    found = analyse(records, ReportSettings(draft_cost=0.1))
     compared = compare_runs(Run("before", records), [Run("after", other)])
     for name, renderable in (("analysis", analysis_report(found)), ("compare", compare_report(compared))):
         text = shown(renderable, width)

@@ -8,7 +8,7 @@ import pytest
 
 from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.config import yaml_keys as places
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import DatasetInfo, RunResult
@@ -178,7 +178,7 @@ def run(**values: Any) -> RunResult:
 
 
 def again(text: str, environ: dict[str, str] | None = None) -> ProfileConfig:
-    return ProfileConfig.create(**parse_config(text, "config.yaml", environ or {}, FOLDER))
+    return create_settings(parse_config(text, "config.yaml", environ or {}, FOLDER))[0]
 
 
 def test_what_is_written_reads_back_as_the_same_run() -> None:
@@ -200,17 +200,24 @@ def test_what_is_written_reads_back_as_the_same_run() -> None:
         "ca_file": Path("/ca.pem"),
         "random_seed": 4,
         "export_level": "raw",
-        "rows": 0,
         "request_timeout_seconds": 1.5,
     }
     written = run(**values)
-    read = again(config_yaml(written).decode())
+    read = again(config_yaml(written, ReportSettings()).decode())
     expected = {**values, "model": "found", "dataset_sampling_strategy": "random", "url": "http://h:1"}
     assert read == ProfileConfig(**expected)
 
 
+def test_what_is_shown_and_judged_reads_back_too() -> None:
+    settings = ReportSettings(
+        rows=0, draft_cost=0.5, worst=1, baseline=Path("/plain"), require=("acceptance_length >= 2",), strict=True
+    )
+    values = parse_config(config_yaml(run(), settings).decode(), "config.yaml", {}, FOLDER)
+    assert create_settings(values)[1] == settings
+
+
 def test_a_schedule_without_a_cap_stays_without() -> None:
-    read = again(config_yaml(run(request_rate=2.0, benchmark_duration=5)).decode())
+    read = again(config_yaml(run(request_rate=2.0, benchmark_duration=5), ReportSettings()).decode())
     assert (read.request_rate, read.concurrency_cap) == (2.0, None)
 
 
@@ -221,7 +228,7 @@ def test_secrets_stand_as_variables() -> None:
         headers=(("X-Session-Token", "not-a-word"), ("X-Note", "with sk-very-secret inside"), ("X-Team", "search")),
         extra_inputs={"note": "sk-very-secret"},
     )
-    text = config_yaml(result).decode()
+    text = config_yaml(result, ReportSettings()).decode()
     for secret in ("hush-hush", "quiet-quiet", "sk-very-secret", "not-a-word"):
         assert secret not in text
     variables = {
@@ -243,12 +250,13 @@ def test_every_setting_has_a_place() -> None:
         for section in (places.ENDPOINT, places.DATASET, places.WARMUP, places.PROFILING, places.ARTIFACTS)
         for field in section.values()
     }
-    assert placed <= set(ProfileConfig.model_fields)
-    assert placed | set(places.plain_fields()) | {"model", "api_key"} == set(ProfileConfig.model_fields)
+    fields = set(ProfileConfig.model_fields) | set(ReportSettings.model_fields)
+    assert placed <= fields
+    assert placed | set(places.plain_fields()) | {"model", "api_key"} == fields
 
 
 def test_the_written_file_explains_itself() -> None:
-    text = config_yaml(run()).decode()
+    text = config_yaml(run(), ReportSettings()).decode()
     assert text.startswith("# What this run was (spec-profile ")
     assert re.search(r"^  models:\n  - found$", text, re.M)
     assert "artifact" in text

@@ -7,6 +7,6 @@ print(analysis.run.length.low, analysis.run.length.value, analysis.run.length.hi
 """
 
 from aiperf_spec.analysis.intervals import Estimate
-from aiperf_spec.analysis.report import Analysis, AnalysisOptions, analyse
+from aiperf_spec.analysis.report import Analysis, analyse
 
-__all__ = ["Analysis", "AnalysisOptions", "Estimate", "analyse"]
+__all__ = ["Analysis", "Estimate", "analyse"]

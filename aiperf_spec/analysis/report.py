@@ -12,22 +12,8 @@ from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prom
 from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
 from aiperf_spec.analysis.speed import SpeedUp, coverage, pooled_itl, speed_up, step_time
 from aiperf_spec.analysis.whatif import WhatIf, what_if
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.models.run import RequestRecord
-
-
-@dataclass(slots=True, frozen=True)
-class AnalysisOptions:
-    """What a user adds to the records.
-
-    `draft_cost` is the draft time per token / target time per step. `assume_chain` says that drafts are chains of the
-    same length, where the record does not show it. `worst` is the number of outliers to list. `baseline_itl_ms` is the
-    inter-token latency without speculation.
-    """
-
-    draft_cost: float | None = None
-    assume_chain: bool = False
-    worst: int = 5
-    baseline_itl_ms: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,46 +48,46 @@ class Analysis:
 
 def analyse(
     records: Iterable[RequestRecord],
-    options: AnalysisOptions | None = None,
+    settings: ReportSettings | None = None,
     *,
     baseline: Iterable[RequestRecord] | None = None,
 ) -> Analysis:
-    """Return the analysis of a run's records; `baseline` are those of a run without speculation.
+    """Return the analysis of a run's records; `baseline` are those of a run without speculation, read already.
 
     Only successful profiled requests are taken. Nothing is raised for what records lack: figures without a value say
     why (`Estimate.reason` and the `reason` of each part).
     """
-    options = options or AnalysisOptions()
+    settings = settings or ReportSettings()
     chosen = measured(records)
     categories = grouped(chosen, lambda record: record.category)
     return Analysis(
         clusters="conversations" if has_turns(chosen) else "requests",
-        run=_group(chosen, options),
-        categories={name: _group(categories[name], options) for name in sorted(categories)},
+        run=_group(chosen, settings),
+        categories={name: _group(categories[name], settings) for name in sorted(categories)},
         coverage=coverage(chosen),
         step_time_ms=step_time(chosen),
         itl_ms=pooled_itl(chosen),
         speed_up=speed_up(
             chosen,
             baseline=None if baseline is None else measured(baseline),
-            baseline_itl_ms=options.baseline_itl_ms,
+            baseline_itl_ms=settings.baseline_itl,
         ),
         drift=drift(chosen),
         prompt_length=prompt_length(chosen),
-        outliers=outliers(chosen, options.worst),
+        outliers=outliers(chosen, settings.worst),
     )
 
 
-def _group(records: Sequence[RequestRecord], options: AnalysisOptions) -> GroupAnalysis:
+def _group(records: Sequence[RequestRecord], settings: ReportSettings) -> GroupAnalysis:
     reports = [record.acceptance for record in records if record.acceptance is not None]
-    known = drafting(reports, assume_chain=options.assume_chain)
+    known = drafting(reports, assume_chain=settings.assume_chain)
     tallies = tally_all(records, known)
     return GroupAnalysis(
         requests=sum(1 for report in reports if report.num_spec_steps),
         length=length(records),
         rate=rate(records),
         curve=position_curve(known, tallies),
-        what_if=what_if(records, known, tallies, draft_cost=options.draft_cost, assume_chain=options.assume_chain),
+        what_if=what_if(records, known, tallies, draft_cost=settings.draft_cost, assume_chain=settings.assume_chain),
     )
 
 

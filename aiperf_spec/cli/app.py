@@ -164,11 +164,11 @@ def profile(
             "strict": strict,
             "base": base,
         }
-        chosen = settings(context, values, config)
+        chosen, shown = settings(context, values, config)
     if dry_run:
         run.dry_run(chosen)
     else:
-        run.run(chosen, run.OutputOptions(ui, quiet=quiet, as_json=as_json))
+        run.run(chosen, shown, run.OutputOptions(ui, quiet=quiet, as_json=as_json))
 
 
 @app.command()
@@ -209,25 +209,27 @@ def report(
     base: options.Base = None,
 ) -> None:
     """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
-    from aiperf_spec.analysis import AnalysisOptions
     from aiperf_spec.cli import report as command
-    from aiperf_spec.cli.analysis import Examination
     from aiperf_spec.cli.terminal import translated_errors
+    from aiperf_spec.config.settings import ReportSettings
 
     with translated_errors():
-        examination = Examination(
-            show=analysis
-            or assume_chain
-            or by_category
-            or any(each is not None for each in (draft_cost, baseline, baseline_itl)),
+        settings = ReportSettings.create(
+            draft_cost=draft_cost,
+            assume_chain=assume_chain,
             by_category=by_category,
-            options=AnalysisOptions(draft_cost, assume_chain, worst, baseline_itl),
+            worst=worst,
             baseline=baseline,
+            baseline_itl=baseline_itl,
             require=tuple(require or ()),
             strict=strict,
             base=base,
         )
-    command.report(path, command.ReportOptions(metric, source, pool, intervals, form, output, examination, html))
+    implied = assume_chain or by_category or any(each is not None for each in (draft_cost, baseline, baseline_itl))
+    options = command.ReportOptions(
+        metric, source, pool, intervals, form, output, settings, analysis=analysis or implied, page=html
+    )
+    command.report(path, options)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from rich.rule import Rule
 
 from aiperf_spec.cli.run import exit_code, measure, report
 from aiperf_spec.cli.terminal import stdout, translated_errors
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.render.side_by_side import runs_table
 from aiperf_spec.simulator import SimulatorConfig
@@ -23,12 +23,13 @@ def demo(requests: int, concurrency: int) -> None:
     """Profile each engine's simulator in a process of its own, and print one table over all."""
     runs = []
     worst = ExitCode.OK
+    settings = ReportSettings(rows=5)
     with translated_errors():
         for engine in _ENGINES:
             stdout().print(Rule(f"simulated {engine}"))
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
-                result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency))
-            report(result, summary)
+                result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency), settings)
+            report(result, summary, settings)
             if failure is not None:
                 raise failure
             runs.append((engine, summary))
@@ -52,5 +53,4 @@ def _config(engine: str, url: str, requests: int, concurrency: int) -> ProfileCo
         extra_inputs={**extra, "ignore_eos": True},
         artifact_dir=Path("artifacts") / "demo" / engine,
         overwrite=True,
-        rows=5,
     )

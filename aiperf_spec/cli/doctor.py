@@ -29,9 +29,7 @@ def doctor(values: dict[str, Any]) -> None:
     `values` are of `ProfileConfig`.
     """
     with translated_errors():
-        config = ProfileConfig.create(
-            **{"temperature": 0, **values}, request_count=1, max_tokens=MAX_TOKENS, worst=0, rows=0
-        )
+        config = ProfileConfig.create(**{"temperature": 0, **values}, request_count=1, max_tokens=MAX_TOKENS)
         server = run_in_loop(_look(config))
         asked = server.engine == "sglang" and _ASK not in config.extra_inputs
         if asked:

@@ -11,6 +11,7 @@ from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, needs_base, parse_gate
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.read.run_settings import load_summary_value
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RequestRecord, RunResult
@@ -24,13 +25,13 @@ class Gates:
     Raises `SpecProfileError` for an expression or a folder that cannot be read.
     """
 
-    def __init__(self, expressions: Sequence[str], *, base: Path | None = None, strict: bool = False) -> None:
-        self._gates = read_gates(expressions, strict=strict)
-        if base is None and needs_base(self._gates):
+    def __init__(self, settings: ReportSettings) -> None:
+        self._gates = read_gates(settings.require, strict=settings.strict)
+        if settings.base is None and needs_base(self._gates):
             asking = next(gate for gate in self._gates if gate.relative)
             raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
-        self._base = None if base is None else figures_of(base)
-        self._strict = strict
+        self._base = None if settings.base is None else figures_of(settings.base)
+        self._strict = settings.strict
 
     def check(
         self,

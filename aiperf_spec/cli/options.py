@@ -8,15 +8,18 @@ from typing import Any
 
 import typer
 
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.errors import ConfigError
 
 _PARAMETERS = {"headers": "header"}
 """Fields whose option's parameter is called otherwise."""
 
 
-def settings(context: typer.Context, values: dict[str, Any], file: Path | None) -> ProfileConfig:
-    """Return the configuration of a run: `values` of options that were given, then the file's, then defaults."""
+def settings(context: typer.Context, values: dict[str, Any], file: Path | None) -> tuple[ProfileConfig, ReportSettings]:
+    """Return the settings of a run and of its report.
+
+    `values` of options that were given win over the file's, and those over defaults.
+    """
     given = {name: value for name, value in values.items() if _source(context, name) in ("COMMANDLINE", "ENVIRONMENT")}
     from_file = {} if file is None else _read(file)
     # A variable that the environment always holds says less than a file that names its own.
@@ -28,7 +31,7 @@ def settings(context: typer.Context, values: dict[str, Any], file: Path | None) 
             merged[name] = join(from_file[name], given[name])
     if "url" not in merged:
         raise ConfigError("--url is missing", "spec-profile --url http://HOST:PORT --model NAME")
-    return ProfileConfig.create(**merged)
+    return create_settings(merged)
 
 
 def _source(context: typer.Context, field: str) -> str:

@@ -23,13 +23,13 @@ from aiperf_spec.artifacts.read.totals import read_totals
 from aiperf_spec.artifacts.write.analysis_json import load_baseline
 from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import stderr
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError, ExportError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.html.svg_plots import require_matplotlib
 
 if TYPE_CHECKING:
-    from aiperf_spec.cli.analysis import Examination
     from aiperf_spec.render.html.runs_page import PageRun
 
 
@@ -39,13 +39,13 @@ def expect_page(file: Path) -> None:
     _refuse_folder(file)
 
 
-def report_html(runs: Sequence[RunFolder], asked: Examination, *, pool: bool = False) -> bytes:
-    """Return the page of runs, analysed as asked; with `pool`, all runs of a model are one."""
+def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bool = False) -> bytes:
+    """Return the page of runs, analysed as the settings say; with `pool`, all runs of a model are one."""
     from aiperf_spec.render.html.runs_page import runs_page
 
     groups = by_model(runs) if pool else [[run] for run in runs]
-    baseline = None if asked.baseline is None else load_baseline(asked.baseline)
-    return runs_page([_page_run(group, asked, baseline) for group in groups], _matrix(runs, pool=pool))
+    baseline = None if settings.baseline is None else load_baseline(settings.baseline)
+    return runs_page([_page_run(group, settings, baseline) for group in groups], _matrix(runs, pool=pool))
 
 
 def comparison_html(
@@ -76,7 +76,7 @@ def _refuse_folder(file: Path) -> None:
         )
 
 
-def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[RequestRecord] | None) -> PageRun:
+def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: list[RequestRecord] | None) -> PageRun:
     from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
@@ -86,7 +86,7 @@ def _page_run(group: Sequence[RunFolder], asked: Examination, baseline: list[Req
         return PageRun(first.name, loaded.result, load_summary(first), None, _configuration(first))
     result = load_run(group).result
     result.notices = notices_of(group)
-    analysis = analyse(result.records, asked.options, baseline=baseline)
+    analysis = analyse(result.records, settings, baseline=baseline)
     texts = {}
     if result.artifact_dir is not None:
         texts = load_answers(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from aiperf_spec.artifacts.read.summary import load_summary
 from aiperf_spec.artifacts.read.totals import RecordTotals, read_totals
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
-from aiperf_spec.cli.analysis import Examination, examine
+from aiperf_spec.cli.analysis import examine
+from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import expect_page, report_html, write_page
 from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
+from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind
@@ -47,7 +49,9 @@ class ReportOptions:
     intervals: bool
     form: ReportFormat
     output: Path | None
-    examination: Examination = field(default_factory=Examination)
+    settings: ReportSettings
+    analysis: bool = False
+    """Whether the analysis of each run is shown."""
     page: Path | None = None
     """A file to which the report is written as HTML too."""
 
@@ -64,7 +68,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
     with translated_errors():
         if options.page is not None:
             expect_page(options.page)
-        gates = options.examination.gates()
+        gates = Gates(options.settings)
         runs = find_runs(paths)
         metric = MatrixMetric(str(options.metric))
         pools = _pools(runs, metric, options)
@@ -88,11 +92,14 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         if data is not None:
             _write(data, options.output)
         if options.page is not None:
-            write_page(options.page, report_html(runs, options.examination, pool=options.pool))
+            write_page(options.page, report_html(runs, options.settings, pool=options.pool))
         quiet = options.form is not ReportFormat.TABLE or options.output is not None
         # A run's own tables are followed by its analysis, as they were when it ran.
-        shown = [run.path for run in runs if own and not options.pool and run.has_records and not from_summary([run])]
-        met = examine([run.path for run in runs], options.examination, gates, quiet=quiet, also=shown)
+        with_own = own and not options.pool
+        analysed = [
+            run.path for run in runs if options.analysis or (with_own and run.has_records and not from_summary([run]))
+        ]
+        met = examine([run.path for run in runs], options.settings, gates, analysed=analysed, quiet=quiet)
     if not met:
         raise typer.Exit(ExitCode.GATE)
 
@@ -162,9 +169,7 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
         yield Text(printable(title, 400), style="bold")
     if from_summary(group):
         loaded = load_run([RunFolder(group[0].path, group[0].summary, summary_only=True)])
-        result = loaded.result
-        result.config = result.config.model_copy(update={"rows": 0})
-        yield run_report(result, load_summary(group[0]))
+        yield run_report(loaded.result, load_summary(group[0]), rows=0)
         return
     if missing := [run.name for run in group if not run.has_records]:
         raise SpecProfileError(
@@ -172,7 +177,7 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
             "give runs exported at records or raw level, or leave out --pool",
         )
     loaded = load_run(group)
-    yield run_report(loaded.result, summarise(loaded.result.records))
+    yield run_report(loaded.result, summarise(loaded.result.records), rows=loaded.settings.rows)
     if loaded.unreadable:
         note(printable(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out", 400))
 

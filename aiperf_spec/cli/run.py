@@ -16,7 +16,7 @@ from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.load.requester import Sink
 from aiperf_spec.metrics.summary import Summary, summarise
@@ -46,14 +46,14 @@ class OutputOptions:
         return Ui.NONE if self.quiet and self.ui is Ui.AUTO else self.ui
 
 
-def run(config: ProfileConfig, surface: OutputOptions | None = None) -> None:
+def run(config: ProfileConfig, settings: ReportSettings, surface: OutputOptions | None = None) -> None:
     """Profile, print and export; leaves with the run's exit code."""
     surface = surface or OutputOptions()
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
-        gates = _gates(config)
-        result, summary, failure = measure(config, surface.progress)
-        report(result, summary, surface)
+        gates = _gates(settings)
+        result, summary, failure = measure(config, settings, surface.progress)
+        report(result, summary, settings, surface)
         console = stderr() if surface.as_json else stdout()
         met = gates is None or _are_met(gates, result, summary, console)
         if result.failure is not None:
@@ -64,12 +64,12 @@ def run(config: ProfileConfig, surface: OutputOptions | None = None) -> None:
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
 
-def _gates(config: ProfileConfig) -> Gates | None:
-    if not (config.require or config.base or config.strict):
+def _gates(settings: ReportSettings) -> Gates | None:
+    if not (settings.require or settings.base or settings.strict):
         return None
     from aiperf_spec.cli.gates import Gates
 
-    return Gates(config.require, base=config.base, strict=config.strict)
+    return Gates(settings)
 
 
 def _are_met(gates: Gates, result: RunResult, summary: Summary, console: Console) -> bool:
@@ -78,9 +78,11 @@ def _are_met(gates: Gates, result: RunResult, summary: Summary, console: Console
     return gates.check(result.records, summary=summary, flags=flags_of_run(result), console=console)
 
 
-def measure(config: ProfileConfig, ui: Ui = Ui.AUTO) -> tuple[RunResult, Summary, ExportError | None]:
+def measure(
+    config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO
+) -> tuple[RunResult, Summary, ExportError | None]:
     """Return the run and its figures; its files are written, or the failure to write them is returned."""
-    with ArtifactWriter(config) as writer, Display(stderr(), config, ui) as display:
+    with ArtifactWriter(config, settings) as writer, Display(stderr(), config, ui) as display:
 
         def on_plan(result: RunResult) -> Sink:
             display.expect(_totals(config, result.dataset))
@@ -104,7 +106,7 @@ def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | No
     return {Phase.WARMUP: config.warmup_request_count, Phase.PROFILING: count}
 
 
-def report(result: RunResult, summary: Summary, surface: OutputOptions | None = None) -> None:
+def report(result: RunResult, summary: Summary, settings: ReportSettings, surface: OutputOptions | None = None) -> None:
     """Print tables or JSON on stdout, notices and where the files are on stderr."""
     surface = surface or OutputOptions()
     if surface.as_json:
@@ -112,9 +114,9 @@ def report(result: RunResult, summary: Summary, surface: OutputOptions | None = 
     elif surface.quiet:
         stdout().print(brief_report(summary))
     else:
-        stdout().print(run_report(result, summary))
+        stdout().print(run_report(result, summary, rows=settings.rows))
     if result.analysis is not None and not surface.as_json and not surface.quiet:
-        stdout().print(analysis_report(result.analysis, by_category=result.config.by_category, texts=_texts(result)))
+        stdout().print(analysis_report(result.analysis, by_category=settings.by_category, texts=_texts(result)))
     for notice in result.notices:
         note(notice_text(notice))
     if result.artifact_dir is not None:

@@ -1,8 +1,9 @@
-"""The configuration of a run."""
+"""The settings of a run, and those of what is shown and judged of one."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from aiperf_spec.config.extra_inputs import parse_extra_inputs
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.errors import ConfigError
 
-__all__ = ["ProfileConfig", "parse_extra_inputs", "parse_header"]
+__all__ = ["ProfileConfig", "ReportSettings", "create_settings", "parse_extra_inputs", "parse_header"]
 
 _NOT_HEADER_TEXT = "a line break, another control character, or one that is not ASCII"
 _RESERVED = {
@@ -31,15 +32,25 @@ _RESERVED = {
 }
 
 
-class ProfileConfig(BaseModel):
-    """Everything that a run needs to know; frozen, so that a run is what its configuration says.
+class _Settings(BaseModel):
+    # An error that showed its input would show the key beside it.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def create(cls, **values: Any) -> Self:
+        """Return the settings, or raise `ConfigError` naming the option that is wrong."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise ConfigError(_describe(error)) from None
+
+
+class ProfileConfig(_Settings):
+    """The settings of a run: what is sent, and where it is recorded; frozen, so that a run is what they say.
 
     Times are in seconds. Raises pydantic's `ValidationError` for a value out of range; `ProfileConfig.create` turns it
     into a `ConfigError` that names the option.
     """
-
-    # An error that showed its input would show the key beside it.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     url: str = Field(repr=False)
     """host, host:port or a URL, with or without scheme, `/v1` or the whole endpoint path."""
@@ -90,40 +101,12 @@ class ProfileConfig(BaseModel):
     artifact_dir: Path | None = None
     overwrite: bool = False
     random_seed: int = 0
-    rows: int = Field(default=20, ge=0)
-    """Requests that the per-request table shows."""
-    draft_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Draft time per token / target time per verify step, for the modelled speed-up of shorter drafts."""
-    assume_chain: bool = False
-    """Whether drafts are chains of one length, where the engine's report does not show it."""
-    by_category: bool = False
-    """Whether the position curve of each category is shown."""
-    worst: int = Field(default=5, ge=0)
-    """Requests with the smallest acceptance length to list."""
-    baseline: Path | None = None
-    """Folder of a run without speculation, for the speed-up."""
-    baseline_itl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Inter-token latency without speculation, in ms."""
-    require: tuple[str, ...] = ()
-    """Gates; see `analysis.gates`."""
-    strict: bool = False
-    """Whether the interval has to pass its gate, not the value alone."""
-    base: Path | None = None
-    """Folder of the run that `base` in a gate stands for."""
     request_timeout_seconds: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     ready_timeout: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     server_metrics: bool = True
     """Whether the server's own metrics are read during the run."""
     server_metrics_url: tuple[str, ...] = Field(default=(), repr=False)
     """Endpoints of metrics; none: `/metrics` beside the API of `url`."""
-
-    @classmethod
-    def create(cls, **values: Any) -> Self:
-        """Return the configuration, or raise `ConfigError` naming the option that is wrong."""
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            raise ConfigError(_describe(error)) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -221,11 +204,47 @@ class ProfileConfig(BaseModel):
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
         if self.workers > 1 and Path("-") in self.input_files:
             raise ValueError("--workers needs prompts that every process can read: standard input is read only once")
-        if self.baseline is not None and self.baseline_itl is not None:
-            raise ValueError("--baseline and --baseline-itl both say what to compare with: give one of them")
         if self.server_metrics_url and not self.server_metrics:
             raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
         return self
+
+
+class ReportSettings(_Settings):
+    """What is shown and judged of a run, when it has ended or later from its folder."""
+
+    rows: int = Field(default=20, ge=0)
+    """Requests that the per-request table shows."""
+    draft_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Draft time per token / target time per verify step, for the modelled speed-up of shorter drafts."""
+    assume_chain: bool = False
+    """Whether drafts are chains of one length, where the engine's report does not show it."""
+    by_category: bool = False
+    """Whether the position curve of each category is shown."""
+    worst: int = Field(default=5, ge=0)
+    """Requests with the smallest acceptance length to list."""
+    baseline: Path | None = None
+    """Folder of a run without speculation, for the speed-up."""
+    baseline_itl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Inter-token latency without speculation, in ms."""
+    require: tuple[str, ...] = ()
+    """Gates; see `analysis.gates`."""
+    strict: bool = False
+    """Whether the interval has to pass its gate, not the value alone."""
+    base: Path | None = None
+    """Folder of the run that `base` in a gate stands for."""
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.baseline is not None and self.baseline_itl is not None:
+            raise ValueError("--baseline and --baseline-itl both say what to compare with: give one of them")
+        return self
+
+
+def create_settings(values: Mapping[str, Any]) -> tuple[ProfileConfig, ReportSettings]:
+    """Sort values by the model that they belong to, and return both; raise `ConfigError` naming what is wrong."""
+    shown = {name: value for name, value in values.items() if name in ReportSettings.model_fields}
+    sent = {name: value for name, value in values.items() if name not in shown}
+    return ProfileConfig.create(**sent), ReportSettings.create(**shown)
 
 
 def _describe(error: ValidationError) -> str:

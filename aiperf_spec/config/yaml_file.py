@@ -14,7 +14,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from aiperf_spec.config import yaml_keys as places
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
@@ -34,7 +34,7 @@ class _Value:
 
 
 def parse_config(text: str, name: str, environ: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """Return the fields of `ProfileConfig` that a configuration file sets.
+    """Return the fields of `ProfileConfig` and `ReportSettings` that a configuration file sets.
 
     `${NAME}` and `${NAME:default}` in strings are expanded from `environ`; `$${` stands for `${`. Paths of prompts,
     certificates and tokenizers are taken from `folder`. Raises `ConfigError` with `name`, line, path and, for a key
@@ -196,7 +196,7 @@ class _YamlParser:
 
     def _validate(self) -> None:
         for name, origin in self._origins.items():
-            field = ProfileConfig.model_fields[name]
+            field = (ProfileConfig.model_fields | ReportSettings.model_fields)[name]
             kind: TypeAdapter[Any] = TypeAdapter(field.annotation or Any)
             try:
                 # As JSON and strictly: 8 is a number, "8" and true are none.
@@ -205,8 +205,11 @@ class _YamlParser:
                 self._fail(origin, f"cannot be written as JSON: {error}")
             except ValidationError as error:
                 self._fail(origin, _message(error.errors()[-1]))
+        shown = {name: value for name, value in self._fields.items() if name in ReportSettings.model_fields}
+        sent = {name: value for name, value in self._fields.items() if name not in shown}
         try:
-            ProfileConfig(**{"url": "http://placeholder", **self._fields})
+            ProfileConfig(**{"url": "http://placeholder", **sent})
+            ReportSettings(**shown)
         except ValidationError as error:
             for problem in error.errors():
                 # What is wrong only together with others may be right together with options.

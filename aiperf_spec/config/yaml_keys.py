@@ -5,7 +5,7 @@ The nesting is AIPerf's (0.13.0) for what it shares with us.
 
 from __future__ import annotations
 
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 ENDPOINT: dict[str, str] = {
     "urls": "url",
@@ -57,4 +57,6 @@ _ELSEWHERE = {
 
 def plain_fields() -> list[str]:
     """Return the settings that stand under `benchmark` by their own names: all that have no other place."""
-    return [name for name in ProfileConfig.model_fields if name not in _ELSEWHERE]
+    names = [name for name in (*ProfileConfig.model_fields, *ReportSettings.model_fields) if name not in _ELSEWHERE]
+    # A file ends with them.
+    return sorted(names, key=lambda name: name.startswith("server_metrics"))

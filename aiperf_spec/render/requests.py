@@ -29,10 +29,10 @@ _SHORT: dict[str, str] = {
 """Words that fit the column; the tables of failures and of missing records have the full names."""
 
 
-def requests_table(result: RunResult) -> RenderableType:
+def requests_table(result: RunResult, rows: int) -> RenderableType:
     """Return the first `rows` requests, and a line that says where the others are."""
     records = result.profiled()
-    shown = records[: result.config.rows]
+    shown = records[:rows]
     table = new_table("Requests")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("category", no_wrap=True)

@@ -36,10 +36,10 @@ REASONS = {
 }
 
 
-def run_report(result: RunResult, summary: Summary) -> RenderableType:
-    """Return everything that a run prints on stdout."""
+def run_report(result: RunResult, summary: Summary, *, rows: int) -> RenderableType:
+    """Return everything that a run prints on stdout, at most `rows` single requests among it."""
     parts: list[RenderableType] = []
-    for part in _parts(result, summary):
+    for part in _parts(result, summary, rows):
         parts += [part, ""]
     return Renderables(*parts)
 
@@ -51,7 +51,7 @@ def brief_report(summary: Summary) -> RenderableType:
     return acceptance_table(summary)
 
 
-def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
+def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[RenderableType]:
     yield run_table(result, summary)
     if summary.errors:
         yield errors_table(summary)
@@ -68,8 +68,8 @@ def _parts(result: RunResult, summary: Summary) -> Iterator[RenderableType]:
         yield reconciliation_table(result.reconciliation)
     if summary.categories:
         yield categories_table(summary.categories)
-    if result.config.rows:
-        yield requests_table(result)
+    if rows:
+        yield requests_table(result, rows)
 
 
 def run_table(result: RunResult, summary: Summary) -> RenderableType:

@@ -49,7 +49,7 @@ class Run:
     def printed(self) -> str:
         """The report as a terminal shows it."""
         file = io.StringIO()
-        Console(file=file, width=180, color_system=None).print(run_report(self.result, self.summary))
+        Console(file=file, width=180, color_system=None).print(run_report(self.result, self.summary, rows=20))
         return file.getvalue()
 
     def row(self, label: str) -> list[str]:

@@ -11,7 +11,7 @@ from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder, dig, existing
 from aiperf_spec.artifacts.read.records import RecordStream
 from aiperf_spec.config.choices import EndpointType, ExportLevel
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import DatasetInfo, Phase, RequestRecord, RunResult
@@ -23,9 +23,10 @@ _NOWHERE = "http://unknown"
 
 @dataclass(slots=True, frozen=True)
 class LoadedRun:
-    """A run and the number of lines of its records that could not be read."""
+    """A run, what was shown of it, and the number of lines of its records that could not be read."""
 
     result: RunResult
+    settings: ReportSettings
     unreadable: int
 
 
@@ -46,8 +47,9 @@ def load_run(folders: Sequence[RunFolder]) -> LoadedRun:
         unreadable += len(stream.unreadable)
         _renumber(mine, records)
         records += mine
+    config, settings = _config(folders, records)
     result = RunResult(
-        config=_config(folders, records),
+        config=config,
         url=_text(dig(first.summary, "spec_profile", "server", "url")) or _url(first.summary),
         model=first.model,
         owned_by=_text(dig(first.summary, "spec_profile", "server", "owned_by")),
@@ -60,7 +62,7 @@ def load_run(folders: Sequence[RunFolder]) -> LoadedRun:
     )
     if len(folders) == 1:
         result.reconciliation = _reconciliation(dig(first.summary, "spec_profile", "reconciliation"))
-    return LoadedRun(result, unreadable)
+    return LoadedRun(result, settings, unreadable)
 
 
 def _renumber(records: list[RequestRecord], before: list[RequestRecord]) -> None:
@@ -73,18 +75,19 @@ def _renumber(records: list[RequestRecord], before: list[RequestRecord]) -> None
                     record.index += start
 
 
-def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> ProfileConfig:
-    configs = [_own_config(folder) or _summary_config(folder, records) for folder in folders]
-    if len(configs) == 1:
-        return configs[0]
+def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> tuple[ProfileConfig, ReportSettings]:
+    found = [_own_config(folder) or (_summary_config(folder, records), ReportSettings()) for folder in folders]
+    if len(found) == 1:
+        return found[0]
+    configs = [config for config, _ in found]
     together = {
         "concurrency": sum(config.concurrency for config in configs),
         "warmup_request_count": sum(config.warmup_request_count for config in configs),
     }
-    return configs[0].model_copy(update=together)
+    return configs[0].model_copy(update=together), found[0][1]
 
 
-def _own_config(folder: RunFolder) -> ProfileConfig | None:
+def _own_config(folder: RunFolder) -> tuple[ProfileConfig, ReportSettings] | None:
     path = existing(folder.path, names.CONFIG_YAML)
     if path is None or path.suffix == ".gz":
         return None
@@ -94,7 +97,7 @@ def _own_config(folder: RunFolder) -> ProfileConfig | None:
         unset = dict.fromkeys(_VARIABLE.findall(text), "unset")
         values = parse_config(text, str(path), unset, folder.path)
         level = ExportLevel.RECORDS if folder.has_records else ExportLevel.SUMMARY
-        return ProfileConfig.create(**{**values, "export_level": level})
+        return create_settings({**values, "export_level": level})
     except (OSError, UnicodeDecodeError, ConfigError):
         return None
 

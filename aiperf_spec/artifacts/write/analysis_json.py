@@ -1,34 +1,17 @@
-"""Analyses and comparisons as JSON, and the analysis that a run's configuration asks for."""
+"""Analyses as JSON, and the records of a baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from aiperf_spec.analysis.report import Analysis, AnalysisOptions, analyse
+from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.write.record_lines import to_json
-from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.models.run import RequestRecord
 
 SCHEMA_VERSION = "1.0"
-
-
-def analysis_of(result: RunResult, baseline: Sequence[RequestRecord] | None = None) -> Analysis:
-    """Return the analysis of a run as its configuration asks for it; `baseline` are the records of `--baseline`."""
-    return analyse(result.records, options_of(result.config), baseline=baseline)
-
-
-def options_of(config: ProfileConfig) -> AnalysisOptions:
-    """Return what the configuration says to the analysis."""
-    return AnalysisOptions(
-        draft_cost=config.draft_cost,
-        assume_chain=config.assume_chain,
-        worst=config.worst,
-        baseline_itl_ms=config.baseline_itl,
-    )
 
 
 def load_baseline(folder: Path) -> list[RequestRecord]:

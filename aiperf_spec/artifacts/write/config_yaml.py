@@ -12,7 +12,7 @@ import yaml
 from aiperf_spec.config import yaml_keys as places
 from aiperf_spec.config.redaction import REDACTED, Redactor
 from aiperf_spec.config.server_url import split_endpoint
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.models.run import RunResult
 from aiperf_spec.version import __version__
 
@@ -24,11 +24,11 @@ _LEFT_OUT = ("artifact_dir", "overwrite")
 """A repeat must not write over what it repeats."""
 
 
-def config_yaml(result: RunResult) -> bytes:
+def config_yaml(result: RunResult, settings: ReportSettings) -> bytes:
     """Return the file; paths are absolute, and nothing in it is secret."""
     config: ProfileConfig = result.config
     redactor = Redactor(config, split_endpoint(config.url))
-    values = config.model_dump(mode="json", exclude={"api_key", *_LEFT_OUT})
+    values = config.model_dump(mode="json", exclude={"api_key", *_LEFT_OUT}) | settings.model_dump(mode="json")
     fields = {name: _escaped(redactor.value(value)) for name, value in values.items() if value not in (None, [], {})}
     fields["url"] = _url(config.url, redactor)
     if config.server_metrics_url:
@@ -40,7 +40,7 @@ def config_yaml(result: RunResult) -> bytes:
     if config.ca_file is not None:
         fields["ca_file"] = _escaped(str(config.ca_file.absolute()))
     for name in ("baseline", "base"):
-        if (folder := getattr(config, name)) is not None:
+        if (folder := getattr(settings, name)) is not None:
             fields[name] = _escaped(str(folder.absolute()))
     if config.tokenizer is not None and Path(config.tokenizer).exists():
         fields["tokenizer"] = _escaped(str(Path(config.tokenizer).absolute()))

@@ -8,14 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.write.analysis_json import analysis_json, analysis_of, load_baseline
+from aiperf_spec.artifacts.write.analysis_json import analysis_json, load_baseline
 from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.artifacts.write.record_lines import raw_line, record_line
 from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
 from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
 from aiperf_spec.config.choices import ExportLevel
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ArtifactError, ExportError
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RequestRecord, RunResult
@@ -28,8 +29,9 @@ class ArtifactWriter:
     on without it and `finish` raises: what was measured is still shown.
     """
 
-    def __init__(self, config: ProfileConfig) -> None:
+    def __init__(self, config: ProfileConfig, settings: ReportSettings) -> None:
         self._config = config
+        self._settings = settings
         self._folder: Path | None = None
         self._wall_offset_ns = 0
         self._files: dict[str, int] = {}
@@ -51,8 +53,8 @@ class ArtifactWriter:
 
         Raises `ArtifactError` where the folder cannot be written, or holds a run and may not be overwritten.
         """
-        if self._config.baseline is not None:
-            self._baseline = load_baseline(self._config.baseline)
+        if self._settings.baseline is not None:
+            self._baseline = load_baseline(self._settings.baseline)
         folder = self._config.artifact_dir or names.default_folder(result)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ class ArtifactWriter:
             ) from None
         self._folder = result.artifact_dir = folder
         # Before the first request: a killed run can be repeated too.
-        self._replace(names.CONFIG_YAML, config_yaml(result))
+        self._replace(names.CONFIG_YAML, config_yaml(result, self._settings))
         self._wall_offset_ns = result.wall_offset_ns
         return self.append
 
@@ -122,7 +124,7 @@ class ArtifactWriter:
                 (names.SERVER_METRICS_JSON, document),
                 (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
             ]
-        result.analysis = analysis_of(result, self._baseline)
+        result.analysis = analyse(result.records, self._settings, baseline=self._baseline)
         files.append((names.ANALYSIS_JSON, analysis_json(result.analysis)))
         for name, data in files:
             self._replace(name, data)
