@@ -7,10 +7,15 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from aiperf_spec.simulator import SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 from tests.support import Simulate
+
+# A busy machine makes an example slow, not wrong.
+settings.register_profile("any machine", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

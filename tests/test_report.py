@@ -303,7 +303,7 @@ def some_records(draw: st.DrawFn) -> list[RequestRecord]:
     return records
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     records=some_records(),
     block=st.sampled_from([64, 700, 4096, 1 << 18]),

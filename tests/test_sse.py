@@ -255,7 +255,7 @@ def test_line_endings_are_worth_the_same(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(draw=st.data())
 def test_captures_cut_anywhere_give_their_data_lines(path: Path, draw: st.DataObject) -> None:
     body = path.read_bytes()
