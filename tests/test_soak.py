@@ -18,7 +18,7 @@ from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.profiling import Hooks, profile
-from aiperf_spec.simulator import FAULTS, SimulatorConfig
+from aiperf_spec.simulator import FAULTS
 from aiperf_spec.simulator.faults import fault_for
 from aiperf_spec.wire.sse import SSEEvent
 from tests.support import Simulate
@@ -52,8 +52,7 @@ def living() -> list[object]:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc, which only Linux has")
 @pytest.mark.parametrize(("engine", "requests"), [("vllm", 5000), ("sglang", 1000), ("tensorrt_llm", 1000)])
 def test_every_request_is_accounted_for(engine: str, requests: int, simulate: Simulate, tmp_path: Path) -> None:
-    settings = {"faults": tuple(shares(requests).items()), "seed": SEEDS[requests]}
-    simulator = simulate(engine, **settings)
+    simulator = simulate(engine, faults=tuple(shares(requests).items()), seed=SEEDS[requests])
     simulator.reset_ledger()
     memory: list[int] = []
     before = len(living())
@@ -114,7 +113,7 @@ def test_every_request_is_accounted_for(engine: str, requests: int, simulate: Si
     assert DropReason.MALFORMED not in summary.drop_reasons
 
     # A listener that closes takes no request away from the faults before it.
-    chosen = [fault_for(SimulatorConfig(engine, **settings), sequence) for sequence in range(2 * requests)]
+    chosen = [fault_for(simulator.config, sequence) for sequence in range(2 * requests)]
     assert len(attempts) > chosen.index("connection_refused")
     assert [entry["fault"] for entry in attempts] == chosen[: len(attempts)]
     assert sum(fault is not None for fault in chosen[:requests]) > requests * 0.18
