@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from aiperf_spec.adapters.engine_timing import server_timing
+from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.metrics import summarise
@@ -21,6 +21,7 @@ from aiperf_spec.wire.sse import SSEEvent
 from tests.derive_expected import WIRE, captures, events_of
 from tests.records import record
 
+ENGINES = AdapterRegistry(BUILT_IN)
 TIMING = ServerTiming(7.5, 0.25, 420.0, 4.4, 224.0)
 FIELDS = {
     "time_to_first_token_ms": 7.5,
@@ -34,10 +35,12 @@ FIELDS = {
 def read(*metrics: Any) -> ServerTiming | None:
     found = []
     for each in metrics:
-        response = parse_event(SSEEvent(json.dumps({"choices": [], "metrics": each}).encode()), 0, ())
+        response = parse_event(
+            SSEEvent(json.dumps({"choices": [], "metrics": each}).encode()), 0, (), ENGINES.timing_paths
+        )
         assert response is not None
         found.append(response)
-    return server_timing(found)
+    return ENGINES.server_timing(found)
 
 
 def test_the_last_figures_count() -> None:
@@ -58,8 +61,8 @@ def test_a_figure_that_is_none(value: Any) -> None:
 def test_captures(capture: str) -> None:
     """Hold what is read against the bytes: figures come with one sequence, mean_itl_ms from two tokens on."""
     events = events_of(WIRE / "vllm" / capture)
-    parsed = [parse_event(SSEEvent(json.dumps(event).encode()), 0, ()) for event in events]
-    timing = server_timing([response for response in parsed if isinstance(response, ParsedResponse)])
+    parsed = [parse_event(SSEEvent(json.dumps(event).encode()), 0, (), ENGINES.timing_paths) for event in events]
+    timing = ENGINES.server_timing([response for response in parsed if isinstance(response, ParsedResponse)])
     if "n2" in capture:
         assert timing is None
         return

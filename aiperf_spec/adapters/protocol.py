@@ -12,6 +12,9 @@ from aiperf_spec.models.response import ParsedResponse
 class SpecDecodeAdapterProtocol(Protocol):
     """Turn what one engine reports into the engine-neutral record; stateless, all class methods.
 
+    A class attribute `engine_description`, an `EngineDescription`, may say what else is known of the engine: then
+    hints, counters and analysis serve it as they serve the built-in ones.
+
     `payload_path` tells the parser where the engine puts its object, from the top of an event or body:
     keys, with "*" for every item of a list. The parser captures the object into
     `ParsedResponse.spec_decode_stats`. A response may stand for several events: those in a row that

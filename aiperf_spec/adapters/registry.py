@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
+from aiperf_spec.adapters.description import EngineDescription, Engines, TimingFields
+from aiperf_spec.adapters.engine_timing import server_timing
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.sglang import SGLangAdapter
-from aiperf_spec.adapters.shape import Shape, SkewWatch
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
+from aiperf_spec.adapters.version_watch import VersionWatch
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.run import ServerTiming
 
 ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
 PLUGINS_VARIABLE = "SPEC_PROFILE_PLUGINS"
@@ -30,6 +34,11 @@ class Adapter:
     name: str
     implementation: type[SpecDecodeAdapterProtocol]
     distribution: str | None = None
+
+    @property
+    def description(self) -> EngineDescription | None:
+        """What the adapter says of its engine; a plug-in need not say anything."""
+        return getattr(self.implementation, "engine_description", None)
 
 
 BUILT_IN = (
@@ -48,12 +57,30 @@ class AdapterRegistry:
 
     adapters: tuple[Adapter, ...]
     warnings: list[str] = field(default_factory=list)
-    _skew: SkewWatch = field(default_factory=SkewWatch)
+    _versions: VersionWatch = field(default_factory=VersionWatch)
 
     @property
     def payload_paths(self) -> tuple[tuple[str, ...], ...]:
         """Return where the adapters' objects may stand, each path once."""
         return tuple(dict.fromkeys(adapter.implementation.payload_path for adapter in self.adapters))
+
+    @property
+    def timing_paths(self) -> tuple[tuple[str, ...], ...]:
+        """Return where engines put their own timing of a request, each path once."""
+        return tuple(dict.fromkeys(timing.path for timing in self._timings))
+
+    @property
+    def engines(self) -> Engines:
+        """Return what the adapters say of their engines, by the adapter's name."""
+        return {each.name: each.description for each in self.adapters if each.description is not None}
+
+    def server_timing(self, responses: list[ParsedResponse]) -> ServerTiming | None:
+        """Return what the engine itself measured of a request; None where it sent nothing."""
+        return server_timing(responses, self._timings)
+
+    @property
+    def _timings(self) -> list[TimingFields]:
+        return [each.timing for each in _descriptions(self.adapters) if each.timing is not None]
 
     def read(
         self, responses: list[ParsedResponse], *, several_sequences: bool
@@ -66,14 +93,14 @@ class AdapterRegistry:
         if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
             return None, DropReason.MULTI_SEQUENCE
         reporting = [response for response in responses if response.spec_decode_stats]
-        self._skew.compare_siblings(responses, _shapes(self.adapters), self.warnings)
+        self._versions.compare_timings(responses, _descriptions(self.adapters), self.warnings)
         if not reporting:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):
             return None, DropReason.MULTI_SEQUENCE
         claims = [adapter for adapter in self.adapters if self._claims(adapter, reporting)]
         if len(claims) < 2:
-            self._skew.compare(reporting, _shapes(claims or self.adapters), self.warnings)
+            self._versions.compare_payloads(reporting, _descriptions(claims or self.adapters), self.warnings)
         if not claims:
             return None, DropReason.UNRECOGNIZED
         if len(claims) > 1:
@@ -124,10 +151,8 @@ class AdapterRegistry:
             self.warnings.append(text)
 
 
-def _shapes(adapters: Sequence[Adapter]) -> list[Shape]:
-    # A plug-in need not say what its engine sends.
-    shapes = (getattr(adapter.implementation, "shape", None) for adapter in adapters)
-    return [shape for shape in shapes if isinstance(shape, Shape)]
+def _descriptions(adapters: Iterable[Adapter]) -> list[EngineDescription]:
+    return [adapter.description for adapter in adapters if adapter.description is not None]
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -172,6 +197,25 @@ def load_registry() -> AdapterRegistry:
     return registry
 
 
+@cache
+def known_engines() -> Engines:
+    """Return what the adapters at hand say of their engines, by name; raises `PluginError` as `load_registry` does."""
+    return load_registry().engines
+
+
+@cache
+def _speculation_counters() -> frozenset[str]:
+    return frozenset(name for engine in known_engines().values() for name in engine.counters.of_speculation)
+
+
+def counts_speculation(name: str) -> bool:
+    """Say whether a counter, named without `_total`, grows with verify steps.
+
+    One of an engine that no adapter describes still tells by the words in its name.
+    """
+    return "spec_" in name or name in _speculation_counters()
+
+
 def _checked(point: EntryPoint, implementation: Any, distribution: str, taken: tuple[Adapter, ...]) -> Adapter:
     for adapter in taken:
         if adapter.name == point.name:
@@ -187,10 +231,12 @@ def _checked(point: EntryPoint, implementation: Any, distribution: str, taken: t
         or not isinstance(path, tuple)
         or not path
         or not all(isinstance(key, str) for key in path)
+        or not isinstance(getattr(implementation, "engine_description", None), EngineDescription | None)
     ):
         raise PluginError(
             f"adapter {point.name!r} of {distribution} ({point.value}) is no adapter class: it needs a "
-            "payload_path of strings and the class methods can_adapt and adapt",
+            "payload_path of strings and the class methods can_adapt and adapt, and an engine_description, if any, "
+            "that is an EngineDescription",
             f"mend or uninstall {distribution}, or set {PLUGINS_VARIABLE}=0 to load no plug-ins",
         )
     return Adapter(point.name, cast("type[SpecDecodeAdapterProtocol]", implementation), distribution)

@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from pydantic import ValidationError
 
+from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields, SettingsPage
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram, ratio
-from aiperf_spec.adapters.shape import Shape
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
@@ -23,18 +23,31 @@ _SIGNATURE = frozenset(
         "spec_correct_drafts_histogram",
     }
 )
-_SHAPE = Shape(
-    engine="SGLang",
-    version="version 0.5.23",
-    required=_SIGNATURE,
-    optional=frozenset(
-        {
-            "spec_accept_length",
-            "spec_accept_rate",
-            "spec_block_accept_length",
-            "spec_cap_length",
-            "spec_cap_lens_histogram",
-        }
+_DESCRIPTION = EngineDescription(
+    name="SGLang",
+    owned_by=("sglang",),
+    enable_speculation="start SGLang with a drafter: --speculative-algorithm EAGLE3 (or another) and its draft model",
+    request_inputs={"return_spec_tokens_details": True},
+    drafts_chains=True,
+    settings_page=SettingsPage(path="/get_server_info", drafter_key="speculative_algorithm"),
+    counters=EngineCounters(
+        verify_steps="sglang:spec_verify_calls",
+        finished_requests="sglang:num_requests",
+        length_gauge="sglang:spec_accept_length",
+        rate_gauge="sglang:spec_accept_rate",
+    ),
+    payload=PayloadFields(
+        version="version 0.5.23",
+        required=_SIGNATURE,
+        optional=frozenset(
+            {
+                "spec_accept_length",
+                "spec_accept_rate",
+                "spec_block_accept_length",
+                "spec_cap_length",
+                "spec_cap_lens_histogram",
+            }
+        ),
     ),
 )
 
@@ -47,7 +60,7 @@ class SGLangAdapter:
     """
 
     payload_path: ClassVar[tuple[str, ...]] = ("sglext", "spec_tokens_details")
-    shape: ClassVar[Shape] = _SHAPE
+    engine_description: ClassVar[EngineDescription] = _DESCRIPTION
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

@@ -10,17 +10,25 @@ from typing import ClassVar
 
 from pydantic import ValidationError
 
+from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram, ratio
-from aiperf_spec.adapters.shape import Shape
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
 _SIGNATURE = frozenset({"total_accepted_draft_tokens", "total_draft_tokens"})
-_SHAPE = Shape(
-    engine="TensorRT-LLM",
-    version="its pull request 19311",
-    required=_SIGNATURE | {"acceptance_histogram", "acceptance_rate", "num_spec_steps"},
-    optional=frozenset({"num_spec_tokens"}),
+_DESCRIPTION = EngineDescription(
+    name="TensorRT-LLM",
+    owned_by=("tensorrt_llm", "tensorrtllm", "trtllm"),
+    enable_speculation="give TensorRT-LLM a speculative_config in its configuration",
+    enable_reporting="set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
+    drafts_chains=True,
+    metrics_path="/prometheus/metrics",
+    counters=EngineCounters(length_gauge="trtllm:spec_accept_length", rate_gauge="trtllm:spec_accept_rate"),
+    payload=PayloadFields(
+        version="its pull request 19311",
+        required=_SIGNATURE | {"acceptance_histogram", "acceptance_rate", "num_spec_steps"},
+        optional=frozenset({"num_spec_tokens"}),
+    ),
 )
 
 
@@ -32,7 +40,7 @@ class TensorRTLLMAdapter:
     """
 
     payload_path: ClassVar[tuple[str, ...]] = ("choices", "*", "speculative_decoding")
-    shape: ClassVar[Shape] = _SHAPE
+    engine_description: ClassVar[EngineDescription] = _DESCRIPTION
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

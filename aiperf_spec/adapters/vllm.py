@@ -10,19 +10,51 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from aiperf_spec.adapters.engine_timing import TIMING_FIELDS
+from aiperf_spec.adapters.description import (
+    TIMING_NAMES,
+    EngineCounters,
+    EngineDescription,
+    PayloadFields,
+    TimingFields,
+)
 from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram
-from aiperf_spec.adapters.shape import Shape
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse
 
 _SIGNATURE = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
-_SHAPE = Shape(
-    engine="vLLM",
-    version="version 0.32.0",
-    required=_SIGNATURE | {"draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"},
-    optional=frozenset({"per_step_accepted", "per_step_drafted"}),
-    siblings=frozenset(TIMING_FIELDS) | {"speculative_decoding"},
+_DESCRIPTION = EngineDescription(
+    name="vLLM",
+    owned_by=("vllm",),
+    enable_speculation="""start vLLM with a drafter, such as --speculative-config '{"method": "ngram", """
+    """"num_speculative_tokens": 5, "prompt_lookup_max": 4}'""",
+    enable_reporting="start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its "
+    "--speculative-config",
+    per_step_option="--per-request-spec-decode-metrics detailed",
+    reports_on_usage_chunk=True,
+    drafts_chains=True,
+    counters=EngineCounters(
+        verify_steps="vllm:spec_decode_num_drafts",
+        proposed_drafts="vllm:spec_decode_num_draft_tokens",
+        accepted_drafts="vllm:spec_decode_num_accepted_tokens",
+        accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos",
+        finished_requests="vllm:request_success",
+        length_gauge="vllm:spec_decode_mean_accepted_length",
+        rate_gauge="vllm:spec_decode_draft_acceptance_rate",
+        prefix_without_drafter="vllm:",
+    ),
+    payload=PayloadFields(
+        version="version 0.32.0",
+        required=_SIGNATURE
+        | {"draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"},
+        optional=frozenset({"per_step_accepted", "per_step_drafted"}),
+    ),
+    # With --enable-per-request-metrics; for one sequence only, on the usage chunk of a stream. Each figure is left out
+    # where the engine lacks a stamp that it needs.
+    timing=TimingFields(
+        path=("metrics",),
+        fields={name: name for name in TIMING_NAMES},
+        others=frozenset({"speculative_decoding"}),
+    ),
 )
 
 
@@ -30,7 +62,7 @@ class VLLMAdapter:
     """Read vLLM's object one to one: its float figures are taken as sent, not derived again."""
 
     payload_path: ClassVar[tuple[str, ...]] = ("metrics", "speculative_decoding")
-    shape: ClassVar[Shape] = _SHAPE
+    engine_description: ClassVar[EngineDescription] = _DESCRIPTION
 
     @classmethod
     def can_adapt(cls, responses: list[ParsedResponse]) -> bool:

@@ -27,7 +27,7 @@ class Missing(StrEnum):
     LOOKS_LIKE_A_TREE = "looks_like_a_tree"
     """Acceptance ends abruptly at a depth short of k, as a tree's does."""
     UNKNOWN_DRAFTER = "unknown_drafter"
-    """The engine is a plug-in's, of whose drafters nothing is known."""
+    """The engine's adapter does not say that its drafts are chains."""
     NONE_AT_RISK = "none_at_risk"
     """No step reached, and proposed, as many tokens."""
     NO_PER_STEP = "no_per_step_data"

@@ -10,12 +10,11 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tallies
 from aiperf_spec.models.run import RequestRecord
-
-KNOWN_ENGINES = frozenset({"vllm", "tensorrt_llm", "sglang"})
 
 _SUDDEN_END = 100
 """Steps at risk, none of which went on: with c = 0.03 that happens to a chain in 5 runs of 100."""
@@ -60,15 +59,16 @@ def refusal(
 
     The record does not name the kind of drafter. It shows a tree where more was proposed than k a step, or where
     acceptance ends abruptly short of k (at least 100 steps at risk of position i, none of which accepted it, after a
-    position with c >= 0.1). A block drafter cannot be told from a chain by any record: who uses one has to know. Of a
-    plug-in's engine nothing is known, so that it is refused too. --assume-chain lifts all of these.
+    position with c >= 0.1). A block drafter cannot be told from a chain by any record: who uses one has to know. An
+    engine whose adapter does not say that it drafts chains is refused too. --assume-chain lifts all of these.
     """
     if not known.at_risk_known:
         return known.reason
     if assume_chain:
         return None
     reports = [record.acceptance for record in records if record.acceptance is not None]
-    if any(report.engine not in KNOWN_ENGINES for report in reports):
+    chains = {name for name, engine in known_engines().items() if engine.drafts_chains}
+    if any(report.engine not in chains for report in reports):
         return Missing.UNKNOWN_DRAFTER
     before = 0.0
     for position in range(_last(known)):

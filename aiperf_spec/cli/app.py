@@ -11,7 +11,6 @@ from aiperf_spec.cli import parameters as options
 from aiperf_spec.config.choices import (
     ArrivalPattern,
     EndpointType,
-    Engine,
     ExportLevel,
     ReportFormat,
     ReportMetric,
@@ -19,6 +18,7 @@ from aiperf_spec.config.choices import (
     TableFormat,
     Ui,
 )
+from aiperf_spec.simulator import ENGINES, EngineName
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -318,7 +318,7 @@ def demo(
 
 @app.command()
 def simulate(
-    engine: Annotated[Engine, typer.Option(help="Engine whose responses to imitate.")] = Engine.VLLM,
+    engine: Annotated[EngineName, typer.Option(help="Engine whose responses to imitate.")] = ENGINES[0],
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Model name to serve.")] = "simulated-model",
     num_spec_tokens: Annotated[

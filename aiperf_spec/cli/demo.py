@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import typer
 from rich.rule import Rule
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.run import exit_code, measure, report
 from aiperf_spec.cli.terminal import stdout, translated_errors
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.render.side_by_side import runs_table
-from aiperf_spec.simulator import SimulatorConfig
+from aiperf_spec.simulator import ENGINES, SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
-
-_ENGINES: tuple[Literal["vllm", "tensorrt_llm", "sglang"], ...] = ("vllm", "tensorrt_llm", "sglang")
 
 
 def demo(requests: int, concurrency: int) -> None:
@@ -25,7 +23,7 @@ def demo(requests: int, concurrency: int) -> None:
     worst = ExitCode.OK
     settings = ReportSettings(rows=5)
     with translated_errors():
-        for engine in _ENGINES:
+        for engine in ENGINES:
             stdout().print(Rule(f"simulated {engine}"))
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
                 result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency), settings)
@@ -41,8 +39,6 @@ def demo(requests: int, concurrency: int) -> None:
 
 
 def _config(engine: str, url: str, requests: int, concurrency: int) -> ProfileConfig:
-    # SGLang reports only where the request asks for it.
-    extra = {"return_spec_tokens_details": True} if engine == "sglang" else {}
     return ProfileConfig.create(
         url=url,
         concurrency=concurrency,
@@ -50,7 +46,7 @@ def _config(engine: str, url: str, requests: int, concurrency: int) -> ProfileCo
         max_tokens=64,
         temperature=0,
         use_server_token_count=True,
-        extra_inputs={**extra, "ignore_eos": True},
+        extra_inputs={**known_engines()[engine].request_inputs, "ignore_eos": True},
         artifact_dir=Path("artifacts") / "demo" / engine,
         overwrite=True,
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from aiperf_spec.adapters.description import EngineDescription, recognised
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.client.client import Client
 from aiperf_spec.config.server_url import split_endpoint
@@ -15,11 +17,9 @@ from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
 from aiperf_spec.render.diagnosis import ServerInfo, diagnose, diagnosis_report
-from aiperf_spec.render.notices import engine_of, notice_text
+from aiperf_spec.render.notices import notice_text
 
 MAX_TOKENS = 16
-_ASK = "return_spec_tokens_details"
-"""The field of a request by which SGLang is asked."""
 _TOLD = frozenset({NoticeKind.MAX_TOKENS_REFUSED, NoticeKind.PROXY, NoticeKind.INSECURE, NoticeKind.ADAPTER})
 
 
@@ -31,11 +31,12 @@ def doctor(values: dict[str, Any]) -> None:
     with translated_errors():
         config = ProfileConfig.create(**{"temperature": 0, **values}, request_count=1, max_tokens=MAX_TOKENS)
         server = run_in_loop(_look(config))
-        asked = server.engine == "sglang" and _ASK not in config.extra_inputs
-        if asked:
-            config = config.model_copy(update={"extra_inputs": {**config.extra_inputs, _ASK: True}})
+        asking = {} if server.engine is None else known_engines()[server.engine].request_inputs
+        missing = asking.keys() - config.extra_inputs.keys()
+        if missing:
+            config = config.model_copy(update={"extra_inputs": {**asking, **config.extra_inputs}})
         result = profile(config)
-        diagnosis = diagnose(result, server, asked_for_user=asked)
+        diagnosis = diagnose(result, server, asked_for_user=bool(missing))
     stdout().print(diagnosis_report(diagnosis))
     for notice in result.notices:
         if notice.kind in _TOLD:
@@ -48,15 +49,17 @@ async def _look(config: ProfileConfig) -> ServerInfo:
     async with Client(config, server) as client:
         models = await client.get_json(server.models)
         owner = _owner(models, config.model)
-        engine = engine_of(owner)
-        version = _text(await client.get_json(f"{server.root}/version"), "version")
-        algorithm = None
-        if engine == "sglang":
-            # SGLang's own page of settings; it holds more than is for us, keys among it.
-            info = await client.get_json(f"{server.root}/get_server_info")
-            version = version or _text(info, "version")
-            algorithm = _text(info, "speculative_algorithm")
-    return ServerInfo(owner, engine, version, algorithm)
+        engines = known_engines()
+        engine = recognised(owner, engines)
+        description = EngineDescription(name="") if engine is None else engines[engine]
+        version = _text(await client.get_json(f"{server.root}{description.version_path}"), "version")
+        drafter = None
+        if (page := description.settings_page) is not None:
+            # It holds more than is for us, keys among it.
+            settings = await client.get_json(f"{server.root}{page.path}")
+            version = version or _text(settings, page.version_key)
+            drafter = _text(settings, page.drafter_key)
+    return ServerInfo(owner, engine, version, drafter)
 
 
 def _owner(answer: Any, model: str | None) -> str | None:

@@ -43,14 +43,6 @@ class SamplingStrategy(StrEnum):
     RANDOM = "random"
 
 
-class Engine(StrEnum):
-    """Engines that the simulator imitates."""
-
-    VLLM = "vllm"
-    TENSORRT_LLM = "tensorrt_llm"
-    SGLANG = "sglang"
-
-
 class DatasetType(StrEnum):
     """The shape of the rows of a prompt file; `auto` looks at the first ones."""
 

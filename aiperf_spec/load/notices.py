@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_credentials
 from aiperf_spec.config.settings import ProfileConfig
@@ -59,9 +60,12 @@ def _acceptance(result: RunResult, config: ProfileConfig, good: list[RequestReco
     usage_off = (
         config.streaming and isinstance(options, dict) and options.get("include_usage") in (False, None)
     ) and "include_usage" in (options or {})
-    asked = config.extra_inputs.get("return_spec_tokens_details") is True
-    values = {"owned_by": result.owned_by, "usage_off": usage_off, "asked_sglang": asked}
-    return [Notice(NoticeKind.NO_ACCEPTANCE, values)]
+    asked = {
+        f"asked_{name}": engine.is_asked_by(config.extra_inputs)
+        for name, engine in known_engines().items()
+        if engine.request_inputs
+    }
+    return [Notice(NoticeKind.NO_ACCEPTANCE, {"owned_by": result.owned_by, "usage_off": usage_off, **asked})]
 
 
 def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> list[Notice]:

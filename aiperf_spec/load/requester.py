@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import orjson
 
-from aiperf_spec.adapters.engine_timing import server_timing
 from aiperf_spec.adapters.registry import AdapterRegistry
 from aiperf_spec.client.client import Client, RequestTrace
 from aiperf_spec.client.failures import RequestFailedError
@@ -54,7 +53,7 @@ class Requester:
         self._client = client
         self._registry = registry
         self._redactor = redactor
-        self._paths = registry.payload_paths
+        self._paths = registry.payload_paths, registry.timing_paths
         self._keep_raw = config.export_level is ExportLevel.RAW
         self._turnstile = FairQueue()
         self._counter = counter
@@ -74,7 +73,7 @@ class Requester:
         payload = orjson.dumps(body)
         record = self._begun(work)
         exchange = RequestTrace()
-        reader = ResponseReader(self._paths, keep_events=self._keep_raw)
+        reader = ResponseReader(*self._paths, keep_events=self._keep_raw)
         error: RequestError | None = None
         self.in_flight += 1
         try:
@@ -156,7 +155,7 @@ class Requester:
             record.output_tokens = usage.completion_tokens
         if self._counter is not None:
             record.server_usage = usage
-        record.server_timing = server_timing(responses)
+        record.server_timing = self._registry.server_timing(responses)
         record.acceptance, record.drop_reason = self._registry.read(
             responses, several_sequences=asks_for_several_sequences(body)
         )

@@ -44,8 +44,8 @@ class ParsedResponse:
     finish_reasons: tuple[str, ...] = ()
     usage: Usage | None = None
     spec_decode_stats: Any = None
-    metrics: dict[str, Any] | None = None
-    """The engine's own measurements of the request: the event's top-level `metrics`, where it is an object."""
+    engine_timings: dict[tuple[str, ...], dict[str, Any]] | None = None
+    """The objects with an engine's own measurements of the request, by the path at which they were found."""
     tool_calls: tuple[dict[str, Any], ...] = ()
     """Tool calls, or the pieces of them that a stream brings, as they came."""
     error: str | None = None

@@ -17,7 +17,7 @@ from aiperf_spec.analysis.report import Analysis, GroupAnalysis
 from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.render.layout import add_columns, new_table, titled
-from aiperf_spec.render.missing import LONG, MENDED_BY_CHAIN, figure, interval, signed
+from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _MODELLED_ROWS = 16
@@ -79,7 +79,7 @@ def figures_table(analysis: Analysis) -> RenderableType:
             f"{number(speed.baseline_itl_ms)} ms."
         )
     elif speed.reason is not None and speed.baseline_itl_ms is not None:
-        lines.append(f"No speed-up: {LONG[speed.reason]}.")
+        lines.append(f"No speed-up: {explained(speed.reason)}.")
     return titled("Analysis", table, lines)
 
 
@@ -98,7 +98,7 @@ def curve_table(curve: PositionCurve, title: str) -> RenderableType:
         table.add_row(*row)
     notes = []
     if not known and curve.drafting.reason is not None:
-        notes.append(f"c(i), of those that got as far, is not given: {LONG[curve.drafting.reason]}.")
+        notes.append(f"c(i), of those that got as far, is not given: {explained(curve.drafting.reason)}.")
     if curve.drafting.assumed:
         notes.append("Every step is taken to have proposed the same chain (--assume-chain).")
     if len(curve.positions) > _MODELLED_ROWS:
@@ -111,7 +111,7 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
     title = "What a shorter draft would have given (estimate)"
     if modelled.reason is not None:
         remedy = "; --assume-chain takes it for a chain" if modelled.reason in MENDED_BY_CHAIN else ""
-        return Text.assemble((f"{title}\n", "bold"), f"Not given: {LONG[modelled.reason]}{remedy}.")
+        return Text.assemble((f"{title}\n", "bold"), f"Not given: {explained(modelled.reason)}{remedy}.")
     table = new_table("")
     add_columns(table, "k'", "length", "95 % interval")
     full, cost = modelled.drafting.full, modelled.draft_cost
@@ -192,7 +192,7 @@ def _ties(group: GroupAnalysis) -> str:
 def drift_table(drift: Drift) -> RenderableType:
     """Return acceptance length by tenth of the responses, and what steps of one response have to do with each other."""
     if drift.reason is not None:
-        return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {LONG[drift.reason]}.")
+        return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {explained(drift.reason)}.")
     notes = []
     if drift.change is not None and drift.change.value is not None:
         change = drift.change

@@ -13,7 +13,7 @@ from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind
 from aiperf_spec.analysis.comparison.pairing import Key, Pairing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.render.layout import add_columns, new_table, titled
-from aiperf_spec.render.missing import LONG, interval, signed
+from aiperf_spec.render.missing import explained, interval, signed
 from aiperf_spec.render.text import middle, number, plural, printable
 
 _VERDICTS = {
@@ -123,7 +123,8 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
             interval(found.estimate),
             Text(verdict, style=style),
         )
-    notes = [f"{LONG[reason][0].upper()}{LONG[reason][1:]}." for reason in reasons if reason is not Missing.NO_RECORDS]
+    clauses = [explained(reason) for reason in reasons if reason is not Missing.NO_RECORDS]
+    notes = [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
     return titled(title, table, notes)
 
 

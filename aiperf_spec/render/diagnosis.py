@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.adapters.description import EngineDescription, recognised
+from aiperf_spec.adapters.registry import counts_speculation, known_engines
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.models.units import NS_PER_MS
-from aiperf_spec.render.notices import ASK_DIRECTLY, ENABLE, engine_of
+from aiperf_spec.render.notices import ASK_DIRECTLY
 from aiperf_spec.render.tables import REASONS
 from aiperf_spec.render.text import count, number, plural, printable
-
-ENGINES = {"vllm": "vLLM", "tensorrt_llm": "TensorRT-LLM", "sglang": "SGLang"}
-_SPECULATE = {
-    "vllm": """start vLLM with a drafter, such as --speculative-config '{"method": "ngram", """
-    """"num_speculative_tokens": 5, "prompt_lookup_max": 4}'""",
-    "tensorrt_llm": "give TensorRT-LLM a speculative_config in its configuration",
-    "sglang": "start SGLang with a drafter: --speculative-algorithm EAGLE3 (or another) and its draft model",
-}
-_DETAILED = (
-    "optional: --per-request-spec-decode-metrics detailed reports single steps too, which drift within responses and "
-    "the curve of short drafts need"
-)
-_ASKING = "add --extra-inputs return_spec_tokens_details:true to your runs: SGLang reports where a request asks for it"
-_USAGE = "leave stream_options.include_usage on: vLLM reports on the usage chunk"
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,8 +29,8 @@ class ServerInfo:
     owner: str | None
     engine: str | None
     version: str | None = None
-    algorithm: str | None = None
-    """SGLang's speculative algorithm."""
+    drafter: str | None = None
+    """What its page of settings names, "none" where it has none."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,10 +43,12 @@ class Diagnosis:
 
 
 def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = False) -> Diagnosis:
-    """Return the diagnosis of a run of one request; `asked_for_user` says that it asked SGLang, which runs do not."""
+    """Return the diagnosis of a run of one request; `asked_for_user` says that it asked as runs do not."""
     record = result.profiled()[0] if result.profiled() else None
     acceptance = None if record is None else record.acceptance
-    engine = (acceptance.engine if acceptance is not None else None) or server.engine or engine_of(result.owned_by)
+    engines = known_engines()
+    found = server.engine or recognised(result.owned_by, engines) if acceptance is None else acceptance.engine
+    engine = None if found is None else engines.get(found, EngineDescription(name=printable(found, 40)))
     counted = _speculates(result.server_metrics, server)
     rows = [
         ("Server", _server(result, server, engine), ""),
@@ -67,9 +59,9 @@ def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = Fa
         return Diagnosis(rows, [_mend(record)], reported=False)
     reported = acceptance is not None or record.drop_reason is DropReason.ZERO_STEP
     rows += [("Speculation", *_speculation(record, counted)), ("Per request", *_reporting(record, engine))]
-    changes = _changes(record, engine, counted, asked=_asked(result), reported=reported)
-    if asked_for_user and reported:
-        changes.append(_ASKING)
+    changes = _changes(record, engine, counted, result.config.extra_inputs, reported=reported)
+    if asked_for_user and reported and engine is not None:
+        changes.append(f"add {engine.inputs_option} to your runs: {engine.name} reports where a request asks for it")
     return Diagnosis(rows, changes, reported)
 
 
@@ -90,8 +82,8 @@ def diagnosis_report(diagnosis: Diagnosis) -> RenderableType:
     return Renderables(*parts)
 
 
-def _server(result: RunResult, server: ServerInfo, engine: str | None) -> str:
-    name = "an engine that is not known" if engine is None else ENGINES.get(engine, printable(engine, 40))
+def _server(result: RunResult, server: ServerInfo, engine: EngineDescription | None) -> str:
+    name = "an engine that is not known" if engine is None else engine.name
     if server.version is not None:
         name += f" {printable(server.version, 40)}"
     owner = "" if server.engine is not None or server.owner is None else f" (owned_by {printable(server.owner, 40)})"
@@ -123,16 +115,19 @@ def _mend(record: RequestRecord | None) -> str:
 
 def _speculates(metrics: ServerMetrics | None, server: ServerInfo) -> bool | None:
     """Return whether the server's own counters or settings say that it speculates; None where they do not say."""
-    if server.algorithm is not None:
-        return server.algorithm.lower() != "none"
+    if server.drafter is not None:
+        return server.drafter.lower() != "none"
     if metrics is None:
         return None
-    counters = [metric for name, metric in metrics.metrics.items() if "spec_" in name and metric.type == "counter"]
-    if any((metric.total() or 0) > 0 for metric in counters):
+    found, known = metrics.metrics, [engine.counters for engine in known_engines().values()]
+    counted = [metric for name, metric in found.items() if metric.type == "counter" and counts_speculation(name)]
+    if any((metric.total() or 0) > 0 for metric in counted):
         return True
-    of_vllm = [name for name in metrics.metrics if name.startswith("vllm:")]
-    # vLLM has these counters where, and only where, it was started with a drafter.
-    return any(name.startswith("vllm:spec_decode") for name in of_vllm) if of_vllm else None
+    for counters in known:
+        prefix = counters.prefix_without_drafter
+        if prefix is not None and any(name.startswith(prefix) for name in found):
+            return not counters.of_speculation.isdisjoint(found)
+    return None
 
 
 def _speculation(record: RequestRecord, counted: bool | None) -> tuple[str, str]:
@@ -150,39 +145,47 @@ def _speculation(record: RequestRecord, counted: bool | None) -> tuple[str, str]
     return ("on, by the server's own counters", "green") if counted else ("off, by the server's own counters", "red")
 
 
-def _reporting(record: RequestRecord, engine: str | None) -> tuple[str, str]:
+def _reporting(record: RequestRecord, engine: EngineDescription | None) -> tuple[str, str]:
     acceptance = record.acceptance
     if acceptance is None:
         if record.drop_reason is DropReason.ZERO_STEP:
             return "on", "green"
         reason = record.drop_reason or DropReason.ABSENT
         return ("off: " if reason is DropReason.ABSENT else "unusable: ") + REASONS[reason], "red"
-    if engine == "vllm":
+    if engine is not None and engine.per_step_option is not None:
         return ("on, summary" if acceptance.per_step_accepted is None else "on, detailed"), "green"
     return "on", "green"
 
 
-def _asked(result: RunResult) -> bool:
-    return result.config.extra_inputs.get("return_spec_tokens_details") is True
-
-
 def _changes(
-    record: RequestRecord, engine: str | None, counted: bool | None, *, asked: bool, reported: bool
+    record: RequestRecord,
+    engine: EngineDescription | None,
+    counted: bool | None,
+    inputs: Mapping[str, Any],
+    *,
+    reported: bool,
 ) -> list[str]:
-    acceptance = record.acceptance
+    acceptance, option = record.acceptance, None if engine is None else engine.per_step_option
     if reported:
-        short = engine == "vllm" and acceptance is not None and acceptance.per_step_accepted is None
-        return [_DETAILED] if short else []
+        if option is None or acceptance is None or acceptance.per_step_accepted is not None:
+            return []
+        needed_by = "drift within responses and the curve of short drafts"
+        return [f"optional: {option} reports single steps too, which {needed_by} need"]
     if record.drop_reason is not DropReason.ABSENT:
         return ["an adapter for this payload: see `spec-profile adapters` and examples/custom_adapter", ASK_DIRECTLY]
     changes = []
-    for name in [engine] if engine in ENABLE else list(ENABLE):
-        of = "" if engine in ENABLE else f"where it is {ENGINES[name]}: "
-        if counted is not True:
-            changes.append(of + _SPECULATE[name])
-        if name != "sglang" or not asked:
-            changes.append(of + ENABLE[name])
-    if engine in ("vllm", None) and record.usage is None:
-        changes.append(_USAGE)
+    candidates = list(known_engines().values()) if engine is None else [engine]
+    for each in candidates:
+        of = "" if engine is not None else f"where it is {each.name}: "
+        if counted is not True and each.enable_speculation is not None:
+            changes.append(of + each.enable_speculation)
+        if each.how_to_report is not None and not each.is_asked_by(inputs):
+            changes.append(of + each.how_to_report)
+    if record.usage is None:
+        changes += [
+            f"leave stream_options.include_usage on: {each.name} reports on the usage chunk"
+            for each in candidates
+            if each.reports_on_usage_chunk
+        ]
     # Where nothing is drafted, there is nothing that a proxy could have taken out.
     return changes if counted is False else [*changes, ASK_DIRECTLY]

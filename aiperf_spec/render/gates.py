@@ -11,7 +11,7 @@ from rich.text import Text
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.render.layout import add_columns, new_table
-from aiperf_spec.render.missing import LONG, figure, interval, signed
+from aiperf_spec.render.missing import explained, figure, interval, signed
 from aiperf_spec.render.text import number, printable
 
 _DECIMALS = 4
@@ -60,7 +60,7 @@ def _why(result: GateResult) -> str:
     if result.figure.value is None:
         missing = result.figure.reason or result.reason or Missing.NO_RECORDS
         where = "" if result.gate.name.category is None else f" of category {printable(result.gate.name.category, 40)}"
-        return f"there is no value{where}: {LONG[missing]}"
+        return f"there is no value{where}: {explained(missing)}"
     if result.reason is Missing.NOT_IN_BOTH:
         return "the base run has no value"
-    return f"no interval to be strict about: {LONG[result.reason or Missing.NO_INTERVAL]}"
+    return f"no interval to be strict about: {explained(result.reason or Missing.NO_INTERVAL)}"

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from aiperf_spec.adapters.description import recognised
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.models.run import Notice, NoticeKind
 from aiperf_spec.render.text import plural, printable
 
-ENABLE = {
-    "vllm": "start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its --speculative-config",
-    "tensorrt_llm": "set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
-    "sglang": "add --extra-inputs return_spec_tokens_details:true, which asks SGLang for it in each request",
-}
 ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask the engine directly"
 
 
@@ -23,26 +20,21 @@ def notice_text(notice: Notice) -> str:
 
 def _no_acceptance(values: dict[str, Any]) -> str:
     lines = ["no response reported speculative-decoding acceptance. Why it may be so, and what to do:"]
-    engine = engine_of(values["owned_by"])
+    engines = known_engines()
     if values["usage_off"]:
-        lines.append("- stream_options.include_usage is off, and vLLM reports on the usage chunk: leave it on")
-    engines = [engine] if engine else list(ENABLE)
-    for name in engines:
-        if name == "sglang" and values["asked_sglang"]:
-            lines.append("- SGLang was asked, so its server runs without speculative decoding")
-        else:
-            lines.append(f"- {ENABLE[name]}")
+        lines += [
+            f"- stream_options.include_usage is off, and {engine.name} reports on the usage chunk: leave it on"
+            for engine in engines.values()
+            if engine.reports_on_usage_chunk
+        ]
+    named = recognised(values["owned_by"], engines)
+    for name in [named] if named else engines:
+        if values.get(f"asked_{name}"):
+            lines.append(f"- {engines[name].name} was asked, so its server runs without speculative decoding")
+        elif (hint := engines[name].how_to_report) is not None:
+            lines.append(f"- {hint}")
     lines.append(f"- {ASK_DIRECTLY}")
     return "\n".join(lines)
-
-
-def engine_of(owned_by: str | None) -> str | None:
-    """Return the engine that `owned_by` of /v1/models names; None where it names none."""
-    owner = (owned_by or "").lower().replace("-", "_")
-    for engine in ENABLE:
-        if engine in owner or engine.replace("_", "") in owner:
-            return engine
-    return "tensorrt_llm" if "trtllm" in owner else None
 
 
 _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {

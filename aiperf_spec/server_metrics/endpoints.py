@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.server_url import Server, split_endpoint, without_credentials
 from aiperf_spec.config.settings import ProfileConfig
 
@@ -28,7 +29,7 @@ class MetricsEndpoint:
 def metrics_endpoints(config: ProfileConfig, server: Server) -> list[MetricsEndpoint]:
     """Return the endpoints to read: those that the user names, else the one beside the server's API."""
     if not config.server_metrics_url:
-        paths = ("/metrics", "/prometheus/metrics")
+        paths = dict.fromkeys(("/metrics", *(engine.metrics_path for engine in known_engines().values())))
         return [MetricsEndpoint(server, tuple(f"{server.root}{path}{server.query}" for path in paths))]
     named = [_named(url) for url in config.server_metrics_url]
     return list({target.urls: target for target in named}.values())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from aiperf_spec.server_metrics.reconciliation import ACCEPTED_TOKENS, DRAFT_TOKENS, DRAFTS
-
-_LENGTH_GAUGES = ("sglang:spec_accept_length", "vllm:spec_decode_mean_accepted_length", "trtllm:spec_accept_length")
-_RATE_GAUGES = ("sglang:spec_accept_rate", "vllm:spec_decode_draft_acceptance_rate", "trtllm:spec_accept_rate")
+from aiperf_spec.adapters.registry import known_engines
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,22 +22,25 @@ class CountedAcceptance:
 
 def counted_acceptance(document: dict[str, Any]) -> CountedAcceptance | None:
     """Return what the counters of an export grew by, all series together; None where one is missing or was reset."""
-    accepted, steps, proposed = (_total(document, name) for name in (ACCEPTED_TOKENS, DRAFTS, DRAFT_TOKENS))
-    if accepted is None or steps is None or proposed is None or not steps:
-        return None
-    return CountedAcceptance(accepted, steps, proposed)
+    for engine in known_engines().values():
+        counters = engine.counters
+        names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
+        accepted, steps, proposed = (None if name is None else _total(document, name) for name in names)
+        if accepted is not None and proposed is not None and steps:
+            return CountedAcceptance(accepted, steps, proposed)
+    return None
 
 
 def length_gauge(document: dict[str, Any]) -> float | None:
     """Return the time-average of an acceptance-length gauge, over its series; None where there is none."""
-    value = _gauge(document, _LENGTH_GAUGES, ("spec", "accept", "length"))
+    value = _gauge(document, [engine.counters.length_gauge for engine in known_engines().values()], "length")
     # An acceptance length below 1 is an idle server's zero.
     return value if value is not None and value >= 1 else None
 
 
 def rate_gauge(document: dict[str, Any]) -> float | None:
     """Return the time-average of an acceptance-rate gauge, in percent; None where there is none."""
-    value = _gauge(document, _RATE_GAUGES, ("spec", "accept", "rate"))
+    value = _gauge(document, [engine.counters.rate_gauge for engine in known_engines().values()], "rate")
     return None if value is None else value * 100
 
 
@@ -66,11 +67,14 @@ def _total(document: dict[str, Any], name: str) -> int | None:
     return None if values is None or min(values) < 0 else round(math.fsum(values))
 
 
-def _gauge(document: dict[str, Any], known: tuple[str, ...], words: tuple[str, ...]) -> float | None:
+def _gauge(document: dict[str, Any], described: Sequence[str | None], kind: str) -> float | None:
     metrics = document.get("metrics")
     names = [str(name) for name in metrics] if isinstance(metrics, dict) else []
     # An engine that is not known by name still tells by the words in it.
-    alike = [name for name in names if all(word in name.lower() for word in words) and name not in known]
+    known = [name for name in described if name is not None]
+    alike = [
+        name for name in names if all(word in name.lower() for word in ("spec", "accept", kind)) and name not in known
+    ]
     for name in (*known, *sorted(alike)):
         values = _stats(document, name, "avg")
         if values is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import (
@@ -15,13 +16,6 @@ from aiperf_spec.models.server_metrics import (
     ServerMetrics,
 )
 
-DRAFTS = "vllm:spec_decode_num_drafts"
-DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
-ACCEPTED_TOKENS = "vllm:spec_decode_num_accepted_tokens"
-ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
-VERIFY_CALLS = "sglang:spec_verify_calls"
-_FINISHED = ("vllm:request_success", "sglang:num_requests")
-
 
 def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Reconciliation | None:
     """Return both sides of each count; None where the server has no counter of verify steps.
@@ -31,8 +25,9 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     endpoints.
     """
     found = metrics.metrics
-    steps_metric = DRAFTS if DRAFTS in found else VERIFY_CALLS
-    if steps_metric not in found:
+    described = (engine.counters for engine in known_engines().values())
+    counters = next((each for each in described if each.verify_steps in found), None)
+    if counters is None:
         return None
     profiled = [record for record in records if record.phase is Phase.PROFILING]
     steps = proposed = accepted = 0
@@ -47,18 +42,23 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
             histogram.update(acceptance.acceptance_histogram)
         elif (reason := _silence(record)) is not None:
             silent[reason] += 1
-    counts = [_count("verify steps", steps_metric, steps, found)]
-    if DRAFT_TOKENS in found:
-        counts.append(_count("proposed drafts", DRAFT_TOKENS, proposed, found))
-    if ACCEPTED_TOKENS in found:
-        counts.append(_count("accepted drafts", ACCEPTED_TOKENS, accepted, found))
-    counts += _positions(histogram, found)
+    totals = (
+        ("verify steps", counters.verify_steps, steps),
+        ("proposed drafts", counters.proposed_drafts, proposed),
+        ("accepted drafts", counters.accepted_drafts, accepted),
+    )
+    counts = [
+        ReconciledCount(name, metric, requests, _grown(found[metric]))
+        for name, metric, requests in totals
+        if metric in found
+    ]
+    counts += _positions(histogram, counters.accepted_per_position, found)
     return Reconciliation(
         counts=tuple(counts),
         agreement=_agreement(counts),
         reported=len(profiled) - silent.total(),
         silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
-        server_requests=_finished(found),
+        server_requests=_grown(found.get(counters.finished_requests or "")),
         settled=all(endpoint.settled for endpoint in metrics.endpoints),
     )
 
@@ -70,18 +70,19 @@ def _silence(record: RequestRecord) -> str | None:
     return None if record.drop_reason in (None, DropReason.ZERO_STEP) else str(record.drop_reason)
 
 
-def _count(name: str, metric: str, requests: int, found: Mapping[str, MetricFigures]) -> ReconciledCount:
-    total = found[metric].total()
-    return ReconciledCount(name, metric, requests, None if total is None else round(total))
+def _grown(metric: MetricFigures | None) -> int | None:
+    total = None if metric is None else metric.total()
+    return None if total is None else round(total)
 
 
-def _positions(histogram: Counter[int], found: Mapping[str, MetricFigures]) -> list[ReconciledCount]:
+def _positions(
+    histogram: Counter[int], metric: str | None, found: Mapping[str, MetricFigures]
+) -> list[ReconciledCount]:
     # Position i, from 0, counts the steps that accepted more than i drafts.
-    metric = found.get(ACCEPTED_PER_POSITION)
-    if metric is None:
+    if metric is None or metric not in found:
         return []
     server: dict[int, float | None] = {}
-    for series in metric.series:
+    for series in found[metric].series:
         position, total = series.labels.get("position", ""), series.stats.get("total")
         if position.isdecimal():
             before = server.get(int(position), 0.0)
@@ -93,9 +94,7 @@ def _positions(histogram: Counter[int], found: Mapping[str, MetricFigures]) -> l
     for i in sorted(server.keys() | ours.keys()):
         grown = server.get(i, 0.0)
         name = f"accepted at position {i + 1}"
-        counts.append(
-            ReconciledCount(name, ACCEPTED_PER_POSITION, ours.get(i, 0), None if grown is None else round(grown))
-        )
+        counts.append(ReconciledCount(name, metric, ours.get(i, 0), None if grown is None else round(grown)))
     return counts
 
 
@@ -108,10 +107,3 @@ def _agreement(counts: list[ReconciledCount]) -> Agreement:
     if min(differences) < 0:
         return Agreement.SERVER_FEWER
     return Agreement.SERVER_MORE if differences[0] else Agreement.MIXED
-
-
-def _finished(found: Mapping[str, MetricFigures]) -> int | None:
-    for name in _FINISHED:
-        if name in found and (total := found[name].total()) is not None:
-            return round(total)
-    return None

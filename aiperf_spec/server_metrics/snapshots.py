@@ -6,6 +6,7 @@ import re
 from array import array
 from dataclasses import dataclass, field
 
+from aiperf_spec.adapters.registry import counts_speculation
 from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, series_of
 
 _TYPE = re.compile(r"# TYPE \S+ \w+\s*$")
@@ -99,9 +100,7 @@ class Snapshots:
         return {
             prefix: value
             for prefix, value in self._known.items()
-            if "spec_" in prefix
-            and (name := prefix.partition("{")[0]).removesuffix("_total") in self._counters
-            and "spec_" in name
+            if (name := prefix.partition("{")[0].removesuffix("_total")) in self._counters and counts_speculation(name)
         }
 
     def gauges(self) -> dict[tuple[str, Labels], GaugeSeries]:

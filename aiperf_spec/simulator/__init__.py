@@ -8,15 +8,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .config import FAULT_OUTCOMES, FAULTS, SimulatorConfig
+from .config import ENGINES, FAULT_OUTCOMES, FAULTS, EngineName, SimulatorConfig
 
 if TYPE_CHECKING:
     from .process import SimulatorProcess
     from .server import RunningSimulator, create_app, run, start
 
 __all__ = [
+    "ENGINES",
     "FAULTS",
     "FAULT_OUTCOMES",
+    "EngineName",
     "RunningSimulator",
     "SimulatorConfig",
     "SimulatorProcess",

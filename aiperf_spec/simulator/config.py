@@ -12,6 +12,8 @@ EngineName = Literal["vllm", "tensorrt_llm", "sglang"]
 Level = Literal["none", "summary", "detailed"]
 Outcome = Literal["ok", "error"]
 
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+
 DEFAULT_SPEC_TOKENS: Mapping[str, int] = MappingProxyType({"vllm": 5, "tensorrt_llm": 3, "sglang": 7})
 
 FAULT_OUTCOMES: Mapping[str, Outcome] = MappingProxyType(
@@ -69,8 +71,8 @@ class SimulatorConfig:
     faults: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.engine not in get_args(EngineName):
-            raise ValueError(f"unknown engine {self.engine!r}: choose one of {', '.join(DEFAULT_SPEC_TOKENS)}")
+        if self.engine not in ENGINES:
+            raise ValueError(f"unknown engine {self.engine!r}: choose one of {', '.join(ENGINES)}")
         if self.level not in get_args(Level):
             raise ValueError(f"unknown level {self.level!r}: choose one of {', '.join(get_args(Level))}")
         if self.num_spec_tokens is not None and self.num_spec_tokens < 1:

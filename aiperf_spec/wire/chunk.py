@@ -20,10 +20,13 @@ _SHOWN = 200
 Paths = tuple[tuple[str, ...], ...]
 
 
-def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> ParsedResponse | None:
+def parse_event(
+    event: SSEEvent, arrival_ns: int, payload_paths: Paths, timing_paths: Paths = ()
+) -> ParsedResponse | None:
     """Return what the event says; None for one without data.
 
-    `payload_paths` are the places where the adapters' engines put their objects.
+    `payload_paths` are the places where the adapters' engines put their objects, `timing_paths` those of their own
+    timing.
     """
     data = event.data
     if event.type == b"error":
@@ -48,10 +51,10 @@ def parse_event(event: SSEEvent, arrival_ns: int, payload_paths: Paths) -> Parse
     if not isinstance(obj, dict):
         text = f"the server sent JSON that is no object: {_start(data)}"
         return ParsedResponse(arrival_ns, error=text, malformed=True)
-    return _parse_object(obj, arrival_ns, payload_paths)
+    return _parse_object(obj, arrival_ns, payload_paths, timing_paths)
 
 
-def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths) -> ParsedResponse:
+def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths, timing_paths: Paths) -> ParsedResponse:
     response = ParsedResponse(arrival_ns)
     error = obj.get("error")
     if error or isinstance(error, dict):
@@ -69,9 +72,11 @@ def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths) ->
     if isinstance(usage, dict):
         response.usage = _usage(usage)
     response.spec_decode_stats = _capture(obj, payload_paths)
-    metrics = obj.get("metrics")
-    if metrics and isinstance(metrics, dict):
-        response.metrics = metrics
+    for path in timing_paths:
+        found: list[Any] = []
+        _collect(obj, path, 0, found)
+        if found and isinstance(found[0], dict):
+            response.engine_timings = {**(response.engine_timings or {}), path: found[0]}
     return response
 
 

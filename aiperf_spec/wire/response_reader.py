@@ -37,11 +37,11 @@ class ResponseReader:
     end mark came, behind which some servers still send a ping. With `keep_events`, `events` holds every event.
     """
 
-    def __init__(self, payload_paths: Paths, *, keep_events: bool = False) -> None:
+    def __init__(self, payload_paths: Paths, timing_paths: Paths = (), *, keep_events: bool = False) -> None:
         self.is_stream = False
         self.has_ended = False
         self.events = Events() if keep_events else None
-        self._paths = payload_paths
+        self._paths = payload_paths, timing_paths
         self._responses: list[ParsedResponse] = []
         self._body: list[bytes] = []
         self._size = 0
@@ -155,7 +155,7 @@ class ResponseReader:
                     self._texts.append(text)
                     self._arrivals.append(now_ns)
                     continue
-            response = parse_event(SSEEvent(data, kind), now_ns, self._paths)
+            response = parse_event(SSEEvent(data, kind), now_ns, *self._paths)
             if response is None:
                 continue
             # One that fits but holds an escape is no reason to look for another pattern.
@@ -234,7 +234,7 @@ class _Pattern:
         return ParsedResponse(arrivals_ns[-1], text, reasoning, True, self._indices, arrivals_ns)
 
 
-def _learn(data: bytes, response: ParsedResponse, paths: Paths) -> _Pattern | None:
+def _learn(data: bytes, response: ParsedResponse, paths: tuple[Paths, Paths]) -> _Pattern | None:
     text = response.text or response.reasoning
     if (
         not text
@@ -260,10 +260,10 @@ def _learn(data: bytes, response: ParsedResponse, paths: Paths) -> _Pattern | No
     return None
 
 
-def _reads_there(before: bytes, after: bytes, response: ParsedResponse, paths: Paths) -> bool:
+def _reads_there(before: bytes, after: bytes, response: ParsedResponse, paths: tuple[Paths, Paths]) -> bool:
     # The same text may stand where nobody reads it, or be the sum of two places: other text put there tells.
     probe = _PROBES[(response.text or response.reasoning) == _PROBES[0]]
-    found = parse_event(SSEEvent(before + probe.encode() + after), response.arrival_ns, paths)
+    found = parse_event(SSEEvent(before + probe.encode() + after), response.arrival_ns, *paths)
     text, reasoning = ("", probe) if response.reasoning else (probe, "")
     return found == ParsedResponse(response.arrival_ns, text, reasoning, True, response.choice_indices)
 

@@ -42,7 +42,7 @@ def payload_in(body: Any, path: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def read(registry: AdapterRegistry, body: dict[str, Any]) -> Any:
-    response = parse_event(SSEEvent(json.dumps(body).encode()), 0, registry.payload_paths)
+    response = parse_event(SSEEvent(json.dumps(body).encode()), 0, registry.payload_paths, registry.timing_paths)
     assert isinstance(response, ParsedResponse)
     record, reason = registry.read([response], several_sequences=False)
     return record if reason is None else reason

@@ -1,0 +1,149 @@
+"""What an adapter says of its engine beside reading what it reports: how it is recognised, set up and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import field, fields
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from aiperf_spec.models.run import ServerTiming
+
+TIMING_NAMES = tuple(timing.name for timing in fields(ServerTiming))
+# Plug-ins write these: what is wrong with one shows when it is imported, not in the middle of a run.
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class EngineCounters:
+    """Metrics of the engine's Prometheus endpoint, by name without `_total`; None for what it does not count.
+
+    `accepted_per_position` has a label `position`, from 0: the steps that accepted more than so many drafts. The gauges
+    are the engine's own averages of acceptance length and of draft acceptance rate, the latter as a fraction.
+    """
+
+    verify_steps: str | None = None
+    proposed_drafts: str | None = None
+    accepted_drafts: str | None = None
+    accepted_per_position: str | None = None
+    finished_requests: str | None = None
+    length_gauge: str | None = None
+    rate_gauge: str | None = None
+    prefix_without_drafter: str | None = None
+    """How all its metrics begin, where those of speculation are left out unless the engine runs with a drafter."""
+
+    @property
+    def of_speculation(self) -> frozenset[str]:
+        """Return the counters that grow with each verify step."""
+        names = (self.verify_steps, self.proposed_drafts, self.accepted_drafts, self.accepted_per_position)
+        return frozenset(name for name in names if name is not None)
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class SettingsPage:
+    """A page of the engine that shows its settings as a JSON object, and the keys that say something of speculation.
+
+    `drafter_key` names the drafter, or "none". `version_key` is read where the version page says nothing.
+    """
+
+    path: str
+    drafter_key: str
+    version_key: str = "version"
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class PayloadFields:
+    """The fields of an engine's acceptance object, in the version that its adapter was written against.
+
+    `version` names it, as text. `required` are the fields that the adapter reads and the engine always sends.
+    """
+
+    version: str
+    required: frozenset[str]
+    optional: frozenset[str] = frozenset()
+
+    def shared_with(self, payload: Mapping[str, Any]) -> int:
+        """Return how many known fields the payload has; 0 where it has less than half of the required ones."""
+        if len(self.required & payload.keys()) * 2 < len(self.required):
+            return 0
+        return len((self.required | self.optional) & payload.keys())
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class TimingFields:
+    """Where the engine puts its own measurements of a request: an object at `path`, keys from the top of an event.
+
+    `fields` says which key of the object holds which field of `ServerTiming`, in that field's unit; `others` are the
+    keys that stand beside them. Raises `ValueError` for a field that `ServerTiming` does not have.
+    """
+
+    path: Annotated[tuple[str, ...], Field(min_length=1)]
+    fields: Mapping[str, str]
+    others: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.fields.keys() - set(TIMING_NAMES)):
+            raise ValueError(f"timing knows no {', '.join(unknown)}: its fields are {', '.join(TIMING_NAMES)}")
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return every key that the object is known to have."""
+        return self.others | set(self.fields.values())
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class EngineDescription:
+    """What is known of an engine; an adapter may leave out all but the name that users know it by.
+
+    `enable_speculation` and `enable_reporting` tell the user what to do, as an instruction: "start Acme with --report".
+    An engine that reports where a request asks for it has `request_inputs`, fields of the body, instead of the latter.
+    """
+
+    name: str
+    owned_by: tuple[str, ...] = ()
+    """Words that `owned_by` of /v1/models contains, in lower case with underscores."""
+    enable_speculation: str | None = None
+    enable_reporting: str | None = None
+    request_inputs: Mapping[str, Any] = field(default_factory=dict)
+    per_step_option: str | None = None
+    """The server's option without which it leaves figures of single steps out."""
+    reports_on_usage_chunk: bool = False
+    """Whether a stream reports only where usage is asked for."""
+    drafts_chains: bool = False
+    """Whether its drafts are chains, unless records show otherwise: then shorter drafts can be modelled."""
+    version_path: str = "/version"
+    settings_page: SettingsPage | None = None
+    metrics_path: str = "/metrics"
+    counters: EngineCounters = EngineCounters()
+    payload: PayloadFields | None = None
+    timing: TimingFields | None = None
+
+    @property
+    def inputs_option(self) -> str:
+        """Return the option that adds `request_inputs` to each request of a run."""
+        return "--extra-inputs " + ",".join(f"{key}:{json.dumps(value)}" for key, value in self.request_inputs.items())
+
+    @property
+    def how_to_report(self) -> str | None:
+        """Return what to do to have acceptance reported; None where the adapter does not say."""
+        if self.request_inputs:
+            return f"add {self.inputs_option}, which asks {self.name} for it in each request"
+        return self.enable_reporting
+
+    def is_asked_by(self, inputs: Mapping[str, Any]) -> bool:
+        """Say whether a request with these extra inputs asks the engine to report."""
+        asking = self.request_inputs
+        return bool(asking) and all(inputs.get(key) == value for key, value in asking.items())
+
+
+Engines = Mapping[str, EngineDescription]
+"""Descriptions by the name of the adapter, which is also the record's `engine`."""
+
+
+def recognised(owned_by: str | None, engines: Engines) -> str | None:
+    """Return the engine that `owned_by` of /v1/models names; None where it names none."""
+    owner = (owned_by or "").lower().replace("-", "_")
+    return next((name for name, engine in engines.items() if any(word in owner for word in engine.owned_by)), None)
