@@ -6,9 +6,11 @@ import asyncio
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
@@ -17,8 +19,8 @@ from aiperf_spec.cli.app import app
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import ErrorKind, Phase
-from aiperf_spec.render.live_frame import Line, RunProgress, frame, simple_line
-from aiperf_spec.render.progress import Display, chosen_ui, paint
+from aiperf_spec.render.live_frame import RunProgress, frame, simple_line
+from aiperf_spec.render.progress import Display, chosen_ui
 from tests.records import MS, failed, record
 from tests.support import Simulate
 
@@ -36,7 +38,7 @@ def progress(requests: int = 40, total: int | None = 100, warmup: int = 0, **set
 
 
 def lines(state: RunProgress, width: int = 80, height: int = 40, now: int = NOW, **settings: Any) -> list[str]:
-    return ["".join(text for text, _ in line) for line in frame(state, now, width, height, **settings)]
+    return [line.plain for line in frame(state, now, width, height, **settings)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -129,13 +131,6 @@ def test_a_simple_line_is_one_line() -> None:
     assert text.startswith("profiling: 40 of 100 done, 8 in flight, 0 failed, 8.0/s, 0:08 left; length 2.76")
 
 
-def test_colours_go_under_no_color() -> None:
-    line: Line = [("a", "bold red"), ("b", ""), ("c", "cyan")]
-    assert paint(line, style=True, colour=True) == "\x1b[1;31ma\x1b[0mb\x1b[36mc\x1b[0m"
-    assert paint(line, style=True, colour=False) == "\x1b[1ma\x1b[0mbc"
-    assert paint(line, style=False, colour=False) == "abc"
-
-
 def console(*, terminal: bool = True, width: int = 80) -> Console:
     return Console(
         file=io.StringIO(),
@@ -157,35 +152,66 @@ def test_who_gets_which_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen_ui(console(), Ui.AUTO) is Ui.SIMPLE
 
 
+def screen_of(written: str, width: int = 80) -> list[str]:
+    """Return what a terminal of 30 lines shows after taking what was written, without the blank lines at its end."""
+    screen = pyte.Screen(width, 30)
+    screen.set_mode(pyte.modes.LNM)
+    pyte.Stream(screen).feed(written)
+    return "\n".join(line.rstrip() for line in screen.display).rstrip().split("\n")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  what was written has no event
+            await asyncio.sleep(0.01)
+
+
 async def test_the_live_display_draws_over_itself_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    screen = console()
-    with Display(screen, ProfileConfig(url="http://h:1"), Ui.AUTO) as display:
+    terminal = console()
+    written: Callable[[], str] = terminal.file.getvalue  # type: ignore[attr-defined]
+    terminal.file.write("$ spec-profile\n")
+    with Display(terminal, ProfileConfig(url="http://h:1"), Ui.AUTO) as display:
         display.expect({Phase.WARMUP: 0, Phase.PROFILING: 2})
         task = asyncio.create_task(display.watch(lambda: 1))
-        await asyncio.sleep(0.05)
+        await until(lambda: "0 of 2" in written())
+        assert len(screen_of(written())) == 7
         display.sink(record(0, start=0, contents=(5, 9), tokens=9, histogram={3: 2}))
-        await asyncio.sleep(0.25)
+        await until(lambda: "1 of 2" in written())
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    written = screen.file.getvalue()  # type: ignore[attr-defined]
-    assert "0 of 2" in written
-    assert "1 of 2" in written
-    assert written.count("profiling") == 2
-    # Six lines, then over them; at the end over all that stands there.
-    assert "\x1b[6A\r" in written
-    assert re.search(r"\x1b\[10A(\r\x1b\[2K\n){10}\x1b\[10A\r\x1b\[2K$", written)
+        shown = screen_of(written())
+        assert (len(shown), shown[0], sum("profiling" in line for line in shown)) == (11, "$ spec-profile", 1)
+    assert screen_of(written()) == ["$ spec-profile"]
+    # The cursor is not left hidden while the run goes on: a second Ctrl-C leaves at once.
+    assert written().index("\x1b[?25h") < written().index("0 of 2")
 
 
 def test_a_narrower_terminal_has_broken_lines_drawn_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    screen = console(width=100)
-    display = Display(screen, ProfileConfig(url="http://h:1"), Ui.LIVE)
+    terminal = console(width=100)
+    display = Display(terminal, ProfileConfig(url="http://h:1"), Ui.LIVE)
     display.expect({Phase.WARMUP: 0, Phase.PROFILING: 2})
     display.draw()
-    screen.width = 60
+    first = terminal.file.getvalue()  # type: ignore[attr-defined]
+    terminal.width = 60
     display.draw()
-    assert "\x1b[7A\r" in screen.file.getvalue()  # type: ignore[attr-defined]
+    again = terminal.file.getvalue()[len(first) :]  # type: ignore[attr-defined]
+    # Six lines and the cursor's, of which the bar is broken in two.
+    assert again.count("\x1b[1A") == 7
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_colours_go_under_no_color(monkeypatch: pytest.MonkeyPatch, no_color: bool) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1" if no_color else "")
+    terminal = console()
+    display = Display(terminal, ProfileConfig(url="http://h:1"), Ui.LIVE)
+    display.sink(failed(0, ErrorKind.TIMEOUT))
+    display.draw()
+    written = terminal.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[1maccept length" in written
+    assert ("\x1b[31m1 failed" in written) is not no_color
 
 
 def test_a_closed_terminal_ends_the_display_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from aiperf_spec.analysis.statistics import (
     LEVEL,
     NORMAL_975,
     holm_adjusted,
-    percentile_ranks,
+    interval_ranks,
     spearman,
     t_quantile,
     t_two_sided_p,
@@ -51,7 +51,7 @@ def test_the_normal_percentile_is_scipys() -> None:
 @pytest.mark.parametrize("n", [1, 9, 40, 100, 1000])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99])
 def test_the_ranks_of_a_percentile_hold_it_in_95_of_100_samples_and_are_as_few_as_can_be(n: int, share: float) -> None:
-    low, high = percentile_ranks(n, share)
+    low, high = interval_ranks(n, share)
     mass = stats.binom.pmf(range(low, high + 1), n, share)
     assert mass.sum() >= LEVEL - 1e-9
     assert high == low or mass.sum() - min(mass[0], mass[-1]) < LEVEL

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.statistics import percentile_ranks, t_quantile, wilson_interval
+from aiperf_spec.analysis.statistics import interval_ranks, t_quantile, wilson_interval
 
 MIN_CLUSTERS = 5
 """With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""
@@ -184,7 +184,7 @@ def percentile_interval(values: Sequence[float], q: float, value: float) -> Esti
     n, share = len(values), q / 100
     if not 0 < share < 1 or not n:
         return missing(Missing.NO_INTERVAL, value, n)
-    low, high = percentile_ranks(n, share)
+    low, high = interval_ranks(n, share)
     if low < 1 or high + 1 > n:
         return missing(Missing.TOO_FEW_FOR_RANK, value, n)
     ordered = sorted(values)

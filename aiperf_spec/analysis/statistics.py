@@ -80,7 +80,7 @@ def _not_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-def percentile_ranks(n: int, share: float) -> tuple[int, int]:
+def interval_ranks(n: int, share: float) -> tuple[int, int]:
     """Return the likeliest counts of n values, lowest and highest, below the true percentile: B ~ Bin(n, share).
 
     They make up at least 95 %; `share` is the percentile / 100.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import mul
 
-from aiperf_spec.metrics.stats import PERCENTILES, Stats, between, describe, neighbours
+from aiperf_spec.metrics.stats import PERCENTILES, Stats, describe, percentile_of_ranks, percentile_ranks
 from aiperf_spec.models.units import NS_PER_MS
 
 _SMALL = 1_000_000
@@ -40,7 +40,7 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
     if count <= _SMALL:
         ordered = sorted(chain.from_iterable(arrays))
     else:
-        ranks = {rank for q in PERCENTILES for rank in neighbours(count, q)}
+        ranks = {rank for q in PERCENTILES for rank in percentile_ranks(count, q)}
         ordered = _values_at(arrays, sorted(ranks | {0, count - 1}))
     return Stats(
         count=count,
@@ -49,7 +49,7 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
         max=ordered[count - 1] / NS_PER_MS,
         sum=total / NS_PER_MS,
         std=math.sqrt(variance) / NS_PER_MS,
-        percentiles={q: between(ordered, count, q) / NS_PER_MS for q in PERCENTILES},
+        percentiles={q: percentile_of_ranks(ordered, count, q) / NS_PER_MS for q in PERCENTILES},
     )
 
 

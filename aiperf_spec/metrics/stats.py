@@ -49,17 +49,22 @@ def describe(values: Sequence[float]) -> Stats | None:
         max=ordered[-1],
         sum=total,
         std=math.sqrt(variance),
-        percentiles={q: between(ordered, count, q) for q in PERCENTILES},
+        percentiles={q: percentile(ordered, q) for q in PERCENTILES},
     )
 
 
-def neighbours(count: int, q: int) -> tuple[int, int]:
+def percentile(ordered: Sequence[float], q: int) -> float:
+    """Return the q-th percentile of ordered values, at least one."""
+    return percentile_of_ranks(ordered, len(ordered), q)
+
+
+def percentile_ranks(count: int, q: int) -> tuple[int, int]:
     """Return the two ranks, from 0, between which the q-th percentile of `count` values lies."""
     low = (count - 1) * q // 100
     return low, min(low + 1, count - 1)
 
 
-def between(ordered: Mapping[int, float] | Sequence[float], count: int, q: int) -> float:
-    """Return the q-th percentile of `count` ordered values, of which those at `neighbours` are enough."""
-    low, high = neighbours(count, q)
-    return ordered[low] + (ordered[high] - ordered[low]) * ((count - 1) * q / 100 - low)
+def percentile_of_ranks(values: Mapping[int, float] | Sequence[float], count: int, q: int) -> float:
+    """Return the q-th percentile of `count` values, of which `values` holds those at `percentile_ranks` by rank."""
+    low, high = percentile_ranks(count, q)
+    return values[low] + (values[high] - values[low]) * ((count - 1) * q / 100 - low)

@@ -1,4 +1,4 @@
-"""What is shown of a run while it goes on: where it stands, as lines of styled spans."""
+"""What is shown of a run while it goes on: where it stands, as lines of text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from rich.text import Text
+
 from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
+from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
 from aiperf_spec.render.text import count, number
 
 Span = tuple[str, str]
-"""Text and its style: "", "bold", "dim", "red", "yellow", "green" or "cyan"."""
+"""Text and its style."""
 Line = list[Span]
 
 _RECENT_S = 10
@@ -29,7 +32,9 @@ _LEFT = 66
 
 
 @dataclass(slots=True)
-class _Counts:
+class PhaseProgress:
+    """How many requests a phase will have, where that is known, and how many have ended."""
+
     total: int | None = None
     done: int = 0
     failed: int = 0
@@ -41,7 +46,7 @@ class RunProgress:
     """Where a run stands. `clock` stamps are of the monotonic clock, in ns; warm-up requests are in no figure."""
 
     config: ProfileConfig
-    phases: dict[Phase, _Counts] = field(default_factory=lambda: {phase: _Counts() for phase in Phase})
+    phases: dict[Phase, PhaseProgress] = field(default_factory=lambda: {phase: PhaseProgress() for phase in Phase})
     in_flight: int | None = None
     """Requests under way, where the caller knows."""
     length_sums: RatioSums = field(default_factory=RatioSums)
@@ -115,17 +120,10 @@ class RunProgress:
 def _described(ordered: Sequence[float]) -> str:
     if not ordered:
         return "–"
-    return f"p50 {number(_at(ordered, 0.5))}, p99 {number(_at(ordered, 0.99))} ms"
+    return f"p50 {number(percentile(ordered, 50))}, p99 {number(percentile(ordered, 99))} ms"
 
 
-def _at(ordered: Sequence[float], share: float) -> float:
-    rank = (len(ordered) - 1) * share
-    low = int(rank)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
-
-
-def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_only: bool = False) -> list[Line]:
+def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
     """Return the lines that show where a run stands, none of them as wide as the terminal."""
     full, empty = ("#", "-") if ascii_only else ("━", "─")
     lines = [_bar(progress, now_ns, width, full, empty), _indented(_state(progress, now_ns), width)]
@@ -139,23 +137,16 @@ def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_
             lines.append([*left, (" " * padding, ""), *right] if right else left)
     else:
         lines += figures + bars
-    return [_cut(line, width - 1) for line in lines[: max(height - 1, 1)]]
+    texts = [Text.assemble(*line) for line in lines[: max(height - 1, 1)]]
+    for text in texts:
+        text.truncate(width - 1, overflow="crop")
+    return texts
 
 
 def _indented(line: Line, width: int) -> Line:
     # Where it is narrow, what is said matters more than where it stands.
     fits = _LABEL + sum(len(text) for text, _ in line) < width
     return [(" " * _LABEL, ""), *line] if fits else line
-
-
-def _cut(line: Line, width: int) -> Line:
-    kept: Line = []
-    for text, style in line:
-        if width <= 0:
-            break
-        kept.append((text[:width], style))
-        width -= len(text)
-    return kept
 
 
 def _name(progress: RunProgress) -> str:
@@ -183,7 +174,7 @@ def _share(progress: RunProgress, now_ns: int) -> float | None:
     return min(max(elapsed / duration, by_count or 0.0), 1.0)
 
 
-def _elapsed_s(counts: _Counts, now_ns: int) -> float:
+def _elapsed_s(counts: PhaseProgress, now_ns: int) -> float:
     return 0.0 if counts.started_ns is None else max((now_ns - counts.started_ns) / NS_PER_S, 0.0)
 
 

@@ -11,25 +11,27 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.text import Text
 
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import Phase, RequestRecord
-from aiperf_spec.render.live_frame import Line, RunProgress, frame, simple_line
+from aiperf_spec.render.live_frame import RunProgress, frame, simple_line
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.25
 _IDLE_SECONDS = 0.5
 """Without news, clocks alone are redrawn."""
 _LINE_SECONDS = 10.0
 
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_COLOURS = frozenset({"red", "green", "yellow", "cyan"})
-
 
 class Display:
-    """Show where a run stands, on stderr. A task of the run's own loop draws, at most ten times a second, and no
-    thread: a thread would take the interpreter from the loop that stamps arrivals. For the same reason lines are
-    written as they are, which takes a tenth of the time that a table takes to be laid out.
+    """Show where a run stands, on stderr.
+
+    A task of the run's own loop draws, at most four times a second, and no thread: a thread would take the interpreter
+    from the loop that stamps arrivals.
     """
 
     def __init__(
@@ -43,7 +45,10 @@ class Display:
         self._console = console
         self._clock = clock
         self._ui = chosen_ui(console, ui)
-        self._drawn: list[Line] = []
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._drawn: list[Text] = []
         self._wrote_line = False
         self._always_ends = ui is Ui.SIMPLE
 
@@ -62,11 +67,8 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._drawn:
-            # Line by line: what is erased from the top of the screen at once, some terminals keep in their history.
-            rows = _rows(self._drawn, self._console.width)
-            self._write(f"\x1b[{rows}A" + "\r\x1b[2K\n" * rows + f"\x1b[{rows}A\r\x1b[2K")
-            self._drawn = []
+        if self._live.is_started:
+            self._tolerating(self._live.stop)
             return
         self.progress.in_flight = 0
         if self._wrote_line or (self._always_ends and self.progress.changes[0]):
@@ -91,21 +93,34 @@ class Display:
 
     def draw(self) -> None:
         """Draw over what was drawn before; leave it where the terminal does not take more at once."""
-        if not _takes_more(self._console):
-            return
+        if _takes_more(self._console):
+            self._tolerating(self._draw)
+
+    def _draw(self) -> None:
+        if not self._live.is_started:
+            self._live.start()
+            # Hidden, as rich leaves it, it would stay so after a second Ctrl-C.
+            self._console.show_cursor(True)
         width, height = self._console.size
+        # A terminal that became narrower has broken the lines that were drawn wider.
+        broken = sum((line.cell_len - 1) // max(width, 1) for line in self._drawn if line)
+        if broken:
+            self._console.control(Control(*((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)) * broken))
         ascii_only = not self._console.encoding.lower().startswith("utf")
-        lines = frame(self.progress, self._clock(), width, height, ascii_only=ascii_only)
-        style = self._console.color_system is not None
-        painted = "".join(f"{paint(line, style=style, colour=not self._console.no_color)}\x1b[K\n" for line in lines)
-        rows = _rows(self._drawn, width)
-        self._write((f"\x1b[{rows}A" if rows else "") + f"\r{painted}\x1b[J")
-        self._drawn = lines
+        self._drawn = frame(self.progress, self._clock(), width, height, ascii_only=ascii_only)
+        # The cursor stands below, where a shell that comes back begins.
+        self._live.update(Text("\n").join([*self._drawn, Text()]), refresh=True)
 
     def _write(self, text: str) -> None:
-        try:
+        def write() -> None:
             self._console.file.write(text)
             self._console.file.flush()
+
+        self._tolerating(write)
+
+    def _tolerating(self, write: Callable[[], None]) -> None:
+        try:
+            write()
         except (OSError, ValueError):
             # Whoever watched is gone; the run goes on.
             self._ui = Ui.NONE
@@ -117,22 +132,6 @@ def chosen_ui(console: Console, ui: Ui) -> Ui:
     if ui is Ui.AUTO:
         return Ui.LIVE if able else Ui.SIMPLE
     return Ui.SIMPLE if ui is Ui.LIVE and not able else ui
-
-
-def paint(line: Line, *, style: bool, colour: bool) -> str:
-    """Return a line as a terminal takes it; `NO_COLOR` leaves bold and dim."""
-    if not style:
-        return "".join(text for text, _ in line)
-    painted = []
-    for text, styles in line:
-        codes = ";".join(_CODES[name] for name in styles.split() if colour or name not in _COLOURS)
-        painted.append(f"\x1b[{codes}m{text}\x1b[0m" if codes else text)
-    return "".join(painted)
-
-
-def _rows(lines: list[Line], width: int) -> int:
-    # A terminal that became narrower has broken the lines that were drawn wider.
-    return sum(max(1, -(-sum(len(text) for text, _ in line) // max(width, 1))) for line in lines)
 
 
 def _takes_more(console: Console) -> bool:
