@@ -419,6 +419,7 @@ class TestPlugins:
             type("TextPath", (Acme,), {"payload_path": "acme.stats"}),
             type("ListPath", (Acme,), {"payload_path": ["acme"]}),
             type("NumberPath", (Acme,), {"payload_path": ("acme", 0)}),
+            type("TextDescription", (Acme,), {"engine_description": "Acme"}),
         ],
         ids=lambda rubbish: getattr(rubbish, "__name__", type(rubbish).__name__),
     )
