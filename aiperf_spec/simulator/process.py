@@ -15,7 +15,9 @@ from typing import Any
 
 from .config import SimulatorConfig
 
-START_TIMEOUT_S = 20.0
+# A busy machine takes seconds to start an interpreter.
+START_TIMEOUT_S = 60.0
+ASK_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 0.7
 
 
@@ -67,14 +69,14 @@ class SimulatorProcess:
 
     def ledger(self) -> list[dict[str, Any]]:
         """Fetch the ledger."""
-        with urllib.request.urlopen(f"{self.url}/ledger", timeout=10) as response:
+        with urllib.request.urlopen(f"{self.url}/ledger", timeout=ASK_TIMEOUT_S) as response:
             entries: list[dict[str, Any]] = json.load(response)
         return entries
 
     def reset_ledger(self) -> None:
         """Empty the ledger."""
         request = urllib.request.Request(f"{self.url}/ledger/reset", method="POST")
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=ASK_TIMEOUT_S).close()
 
     def __enter__(self) -> SimulatorProcess:
         self.start()

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiperf_spec.simulator import SimulatorConfig, SimulatorProcess
+from aiperf_spec.simulator import SimulatorConfig, SimulatorProcess, process, start
+from aiperf_spec.simulator.faults import breaking
+from tests.waiting import PATIENCE_SECONDS, happens, wait_until
 
 ROOT = str(Path(__file__).parents[2])
 ENVIRONMENT = os.environ | {"PYTHONPATH": ROOT}
@@ -23,7 +25,7 @@ def post(url: str, **body: Any) -> bytes:
     """Send one completion request."""
     data = json.dumps({"prompt": "x", "max_tokens": 4, "ignore_eos": True} | body).encode()
     request = urllib.request.Request(f"{url}/v1/completions", data=data)
-    with urllib.request.urlopen(request, timeout=5) as response:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as response:
         return bytes(response.read())
 
 
@@ -34,27 +36,50 @@ def answers(url: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
+@pytest.fixture
+def _force_is_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a child end by itself, however long that takes."""
+    monkeypatch.setattr(process, "STOP_TIMEOUT_S", PATIENCE_SECONDS)
+
+
+def ended_by_itself(server: SimulatorProcess) -> bool:
+    """Stop a server; say whether its child ended without force."""
+    child = server._process
+    assert child is not None
+    server.stop()
+    return child.returncode == 0
+
+
+@pytest.mark.usefixtures("_force_is_far_away")
 def test_start_ask_stop() -> None:
     with SimulatorProcess(SimulatorConfig("tensorrt_llm", seed=2)) as server:
         assert json.loads(post(server.url))["usage"]["completion_tokens"] == 4
         assert [entry["completion_tokens"] for entry in server.ledger()] == [4]
         server.reset_ledger()
         assert server.ledger() == []
-        url, started = server.url, time.monotonic()
-    assert time.monotonic() - started < 1.0
-    assert not answers(url)
+        assert ended_by_itself(server)
+        assert not answers(server.url)
 
 
+@pytest.mark.usefixtures("_force_is_far_away")
 def test_stop_while_a_response_stalls() -> None:
     with SimulatorProcess(SimulatorConfig("vllm", faults=(("stall", 1.0),))) as server:
         host, port = server.url.removeprefix("http://").rsplit(":", 1)
-        client = socket.create_connection((host, int(port)))
-        data = b'{"prompt":"x","stream":true}'
-        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 28\r\n\r\n" + data)
-        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
-        started = time.monotonic()
-    assert time.monotonic() - started < 1.0
-    client.close()
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS) as client:
+            data = b'{"prompt":"x","stream":true}'
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 28\r\n\r\n" + data)
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+            assert ended_by_itself(server)
+
+
+def test_a_child_that_lingers_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "STOP_TIMEOUT_S", 0.0)
+    with SimulatorProcess(SimulatorConfig("vllm")) as server:
+        child = server._process
+        assert child is not None
+        os.kill(child.pid, signal.SIGSTOP)
+    assert child.returncode == -signal.SIGKILL
+    assert not answers(server.url)
 
 
 def test_a_reset_is_one_under_uvloop_too() -> None:
@@ -64,23 +89,32 @@ def test_a_reset_is_one_under_uvloop_too() -> None:
         assert [entry["fault"] for entry in server.ledger()] == ["reset_before_headers"]
 
 
-def test_refusing_works_under_uvloop_too() -> None:
-    with SimulatorProcess(SimulatorConfig("vllm", faults=(("connection_refused", 1.0),))) as server:
-        with pytest.raises(OSError, match=r".") as caught:
-            post(server.url)
-        assert not isinstance(caught.value, ConnectionRefusedError)
-        assert not answers(server.url)
-        time.sleep(0.15)
-        assert answers(server.url)
+def test_refusing_works_under_uvloop_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def ask_twice(seconds: float) -> None:
+        monkeypatch.setattr(breaking, "REFUSING_S", seconds)
+        async with await start(SimulatorConfig("vllm", faults=(("connection_refused", 1.0),))) as server:
+            with pytest.raises(OSError, match=r".") as caught:
+                await asyncio.to_thread(post, server.url)
+            assert not isinstance(caught.value, ConnectionRefusedError)
+            if seconds > PATIENCE_SECONDS:
+                assert not answers(server.url)
+            else:
+                await happens(lambda: answers(server.url), "the listener's return")
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(ask_twice(3600))
+        runner.run(ask_twice(0.05))
 
 
 def test_a_server_that_cannot_start_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        process = SimulatorProcess(SimulatorConfig("vllm", port=taken.getsockname()[1]))
+        server = SimulatorProcess(SimulatorConfig("vllm", port=taken.getsockname()[1]))
         with pytest.raises(RuntimeError, match="did not come up"):
-            process.start()
+            server.start()
     assert "cannot start the simulator" in capfd.readouterr().err
 
 
@@ -96,10 +130,7 @@ def test_the_child_dies_with_its_parent() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
     url = done.stdout.strip()
     assert url.startswith("http://")
-    deadline = time.monotonic() + 2
-    while answers(url) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not answers(url)
+    wait_until(lambda: not answers(url), "the child's end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -111,14 +142,14 @@ def test_run_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline().startswith(b"http://")
-        process.send_signal(number)
-        assert process.wait(5) == 0
-        assert process.stdout.read() == b"ended\n"
-        assert process.stderr.read() == b""
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline().startswith(b"http://")
+        child.send_signal(number)
+        assert child.wait(PATIENCE_SECONDS) == 0
+        assert child.stdout.read() == b"ended\n"
+        assert child.stderr.read() == b""
 
 
 @pytest.mark.parametrize("arguments", [[], ["{"], ['{"engine": "other"}']])

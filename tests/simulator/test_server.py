@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,8 +10,10 @@ import aiohttp
 import orjson
 import pytest
 
+from aiperf_spec.load.loop_lag import LoopLagMonitor
 from aiperf_spec.simulator import RunningSimulator
 from aiperf_spec.workload.dataset import builtin_prompts
+from tests.waiting import PATIENCE_SECONDS, happens
 
 Serve = Callable[..., Awaitable[RunningSimulator]]
 Ask = Callable[..., Awaitable[tuple[int, bytes]]]
@@ -174,17 +177,26 @@ async def test_pace(serve: Serve, session: aiohttp.ClientSession) -> None:
     body = {"model": "m", "prompt": "x", "stream": True, "max_tokens": 12, "ignore_eos": True}
     started = loop.time()
     stamps = []
-    async with session.post(server.url + "/v1/completions", json=body) as response:
-        headers_after = loop.time() - started
+    async with (
+        LoopLagMonitor(time.perf_counter_ns) as monitor,
+        session.post(server.url + "/v1/completions", json=body) as response,
+    ):
         async for line in response.content:
             if line.startswith(b"data: {"):
                 stamps.append(loop.time() - started)
     steps = server.ledger.entries[0].steps
     assert len(stamps) == steps + 1
-    assert headers_after < 0.150 <= stamps[0]
-    # Lower bounds only: a busy machine can be late, but nothing may be early.
+    # Nothing may be early, and late by no more than this machine is.
     assert all(stamp >= 0.150 + 0.020 * step - 0.002 for step, stamp in enumerate(stamps))
-    assert stamps[-1] < 0.150 + 0.020 * steps + 1.0
+    assert stamps[-1] < 0.150 + 0.020 * steps + 1.0 + max(monitor.lags_ns) / 1e9
+
+
+async def test_headers_come_before_the_first_token(serve: Serve, session: aiohttp.ClientSession) -> None:
+    server = await serve("vllm", prefill_time_ms=3_600_000.0)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        body = {"model": "m", "prompt": "x", "stream": True}
+        async with session.post(server.url + "/v1/completions", json=body) as response:
+            assert response.status == 200
 
 
 async def test_a_client_that_leaves_is_noted(serve: Serve, session: aiohttp.ClientSession) -> None:
@@ -193,22 +205,17 @@ async def test_a_client_that_leaves_is_noted(serve: Serve, session: aiohttp.Clie
     async with session.post(server.url + "/v1/completions", json=body) as response:
         await response.content.readline()
         response.close()
-    for _ in range(100):
-        if not server.ledger.in_flight:
-            break
-        await asyncio.sleep(0.01)
-    assert server.ledger.in_flight == 0
+    await happens(lambda: server.ledger.in_flight == 0, "the client's leaving")
     assert not server.ledger.entries[0].finished
 
 
 async def test_stopping_drops_what_is_in_flight(serve: Serve, session: aiohttp.ClientSession) -> None:
-    server = await serve("vllm", step_time_ms=50.0)
+    # One step of this response takes longer than any test waits.
+    server = await serve("vllm", step_time_ms=3_600_000.0)
     body = {"model": "m", "prompt": "x", "stream": True, "max_tokens": 4000, "ignore_eos": True}
     async with session.post(server.url + "/v1/completions", json=body) as response:
         await response.content.readline()
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        await server.stop()
-        assert loop.time() - started < 1.0
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await server.stop()
         with pytest.raises(aiohttp.ClientError):
             await response.read()
