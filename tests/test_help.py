@@ -32,7 +32,7 @@ def test_version() -> None:
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not installed beside the interpreter")
-@pytest.mark.parametrize(("typed", "offered"), [("doc", "doctor"), ("--server-metrics-u", "--server-metrics-url")])
+@pytest.mark.parametrize(("typed", "offered"), [("doct", "doctor"), ("--server-metrics-u", "--server-metrics-url")])
 def test_completion(typed: str, offered: str) -> None:
     environment = {
         **os.environ,

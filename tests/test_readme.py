@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there, and every option is in it and in the changelog."""
+"""What README and the pages show works as it stands there, and every option is in them and in the changelog."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sysconfig
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from aiperf_spec.cli.app import app
 from tests.support import Simulate
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+PAGES = {
+    path.relative_to(ROOT): path.read_text()
+    for path in [ROOT / "README.md", *sorted((ROOT / "aiperf_spec" / "docs").glob("*.md"))]
+}
+README = PAGES[Path("README.md")]
+ALL = "\n".join(PAGES.values())
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 TWO_COMMANDS = """
@@ -33,20 +39,28 @@ STAND_INS = {
     "artifacts/RUN": "artifacts/one",
     "artifacts/BEFORE": "artifacts/one",
     "artifacts/AFTER": "artifacts/two",
-    "BASE CANDIDATE...": "artifacts/one artifacts/two",
+    "artifacts/WITHOUT": "artifacts/plain",
     "tests/aiperf/": f"{ROOT}/tests/aiperf/",
-    "spec-profile ... ": "spec-profile --url {url} ",
-    "acceptance_length >= 2.1": "acceptance_length >= 1.1",
+    "examples/": f"{ROOT}/examples/",
+    "--benchmark-duration 10": "--benchmark-duration 1",
 }
-# Started by other tests, for they serve until they are stopped, or install.
-ELSEWHERE = ("spec-profile simulate", "spec-profile --install-completion", "spec-profile --config config.yaml")
+# Run by other tests: they serve until they are stopped, or take their configuration from a run.
+ELSEWHERE = ("spec-profile simulate", "spec-profile --config config.yaml")
 
 
 def shown_commands() -> list[str]:
     """Return the lines of indented blocks that run the program, continued ones joined."""
-    text = README.replace(" \\\n     ", "")
+    text = ALL.replace(" \\\n     ", "")
     lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    return [line for line in lines if line.startswith("spec-profile ") and not line.startswith(ELSEWHERE)]
+    return list(
+        dict.fromkeys(line for line in lines if line.startswith("spec-profile ") and not line.startswith(ELSEWHERE))
+    )
+
+
+def python_examples() -> list[str]:
+    """Return the indented blocks that import the package."""
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", ALL, re.M)
+    return [textwrap.dedent(block) for block in blocks if block.lstrip().startswith("from aiperf_spec")]
 
 
 def commands(group: Any) -> dict[str, Any]:
@@ -57,7 +71,7 @@ def test_the_two_commands_stand_there_exactly() -> None:
     assert TWO_COMMANDS in README
 
 
-@pytest.mark.parametrize("text", [README, CHANGELOG], ids=["README", "CHANGELOG"])
+@pytest.mark.parametrize("text", [ALL, CHANGELOG], ids=["pages", "CHANGELOG"])
 def test_every_option_is_there(text: str) -> None:
     options = {
         (name, option)
@@ -73,26 +87,32 @@ def test_every_option_is_there(text: str) -> None:
 
 def test_every_command_is_there() -> None:
     for name in commands(typer.main.get_command(app)):
-        assert f"spec-profile {name}".strip() in README
+        assert f"spec-profile {name}".strip() in ALL, name
 
 
-def test_every_linked_file_exists() -> None:
-    links = re.findall(r"\]\((?!http|#)([^)#]+)\)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+def test_readme_is_short_and_leads_to_every_page() -> None:
+    assert len(README.splitlines()) <= 200
+    assert [str(path) for path in PAGES if str(path) != "README.md" and f"({path})" not in README] == []
 
 
-def test_every_linked_section_exists() -> None:
-    headings = {heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", README, re.M)}
-    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= headings
+@pytest.mark.parametrize("path", PAGES, ids=str)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", PAGES[path]):
+        file, _, section = link.partition("#")
+        target = (ROOT / path.parent / file).resolve() if file else ROOT / path
+        assert target.exists(), link
+        if section:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(), re.M)
+            assert section in [heading.lower().replace(" ", "-") for heading in headings], link
 
 
 @pytest.fixture(scope="module")
 def folder(simulate: Simulate, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with two runs, for the commands that read some."""
+    """Make a folder with two runs and one without speculation, for the commands that read some."""
     folder = tmp_path_factory.mktemp("readme")
-    for name in ("one", "two"):
-        run(f"spec-profile --url {simulate('vllm').url} --request-count 12 --artifact-dir artifacts/{name}", folder)
+    for name, level in (("one", "detailed"), ("two", "detailed"), ("plain", "none")):
+        url = simulate("vllm", level=level).url
+        run(f"spec-profile --url {url} --request-count 12 --artifact-dir artifacts/{name}", folder)
     return folder
 
 
@@ -115,11 +135,13 @@ def test_shown_commands_work(command: str, simulate: Simulate, folder: Path) -> 
     run(command.format(url=simulate("vllm").url), folder)
 
 
-def test_the_python_example_works(simulate: Simulate, tmp_path: Path) -> None:
-    section = README[README.index("## From Python") :]
-    code = "\n".join(line[4:] for line in section.splitlines() if line.startswith("    "))
-    code = code.replace("http://127.0.0.1:8000", simulate("vllm").url)
+@pytest.mark.parametrize("code", python_examples())
+def test_python_examples_work(code: str, simulate: Simulate, tmp_path: Path) -> None:
     path = tmp_path / "example.py"
-    path.write_text(code)
+    path.write_text(code.replace("http://127.0.0.1:8000", simulate("vllm").url))
     ran = subprocess.run([SCRIPTS / "python", path], capture_output=True, text=True, timeout=60, check=True)
-    assert re.match(r"35 of 35 requests: \d\.\d", ran.stdout)
+    assert re.match(r"35 of 35 requests: \d\.\d|(\d\.\d+ ){2}\d\.\d+$", ran.stdout)
+
+
+def test_the_python_examples_are_found() -> None:
+    assert len(python_examples()) >= 2

@@ -352,3 +352,13 @@ def adapters() -> None:
     from aiperf_spec.cli import adapters as command
 
     command.adapters()
+
+
+@app.command()
+def docs(
+    topic: Annotated[str | None, typer.Argument(help="Page to show. Left out: lists them.", metavar="[TOPIC]")] = None,
+) -> None:
+    """Show a page of the reference, or list the pages."""
+    from aiperf_spec.cli import docs as command
+
+    command.docs(topic)

@@ -1,0 +1,100 @@
+"""`spec-profile docs`: the pages, how they are shown, and that they are in what is installed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from aiperf_spec.cli.app import app
+from aiperf_spec.cli.docs import topics
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "aiperf_spec" / "docs").glob("*.md"))
+TOPICS = {
+    *(
+        "architecture",
+        "prompts",
+        "load",
+        "options",
+        "metrics",
+        "analysis",
+        "compare",
+        "gates",
+        "report",
+        "page",
+        "files",
+    ),
+    *("configuration", "performance", "python", "server"),
+}
+
+
+def test_every_topic_has_a_page_that_says_what_it_is_about_in_a_line() -> None:
+    assert set(topics()) == TOPICS
+    for name, summary in topics().items():
+        assert 20 < len(summary) <= 70, name
+        assert summary.endswith("."), name
+
+
+def test_without_a_topic_all_are_listed() -> None:
+    shown = CliRunner().invoke(app, ["docs"], env={"COLUMNS": "120"})
+    assert shown.exit_code == 0
+    for name, summary in topics().items():
+        assert f"{name} " in shown.stdout
+        assert summary in shown.stdout
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_pipe_gets_the_page_as_it_stands(path: Path) -> None:
+    shown = CliRunner().invoke(app, ["docs", path.stem], env={"COLUMNS": "60"})
+    assert shown.exit_code == 0
+    assert shown.stdout == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("gate", "gates"), ("prompt", "prompts"), ("xyz", ""), ("../README", ""), ("", "")]
+)
+def test_an_unknown_topic_is_an_error_that_names_the_nearest(typed: str, nearest: str) -> None:
+    shown = CliRunner().invoke(app, ["docs", typed])
+    assert shown.exit_code == 2
+    assert f"there is no page about {typed!r}" in shown.stderr
+    assert f"the nearest topic is {nearest}" in shown.stderr
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_terminal_gets_it_formatted_and_in_a_pager(path: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        paged = tmp_path / "paged"
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "PAGER": f"cat > {paged}", "LANG": "C.UTF-8"}
+        environment.pop("MANPAGER", None)
+        command = [sys.executable, "-m", "aiperf_spec", "docs", path.stem]
+        subprocess.run(command, env=environment, stdin=theirs, stdout=theirs, timeout=60, check=True)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    text = paged.read_text()
+    assert "\x1b[" in text
+    assert path.read_text().splitlines()[2].split()[0] in text
+    assert "](" not in text
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*command, "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=60)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_pages_are_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for path in PAGES:
+            assert archive.read(f"aiperf_spec/docs/{path.name}") == path.read_bytes()
