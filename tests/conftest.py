@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from aiperf_spec.simulator import SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 from tests.support import Simulate
+from tests.waiting import PATIENCE_SECONDS
 
 # A busy machine makes an example slow, not wrong.
 settings.register_profile("any machine", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -39,3 +40,9 @@ def _no_key_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the environment's own key, colours and width out of what tests see."""
     for name in ("OPENAI_API_KEY", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _metrics_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run wait longer for a server's metrics than it does for a user: a busy machine may need it."""
+    monkeypatch.setattr("aiperf_spec.server_metrics.scraper.PATIENCE_SECONDS", PATIENCE_SECONDS)

@@ -279,7 +279,8 @@ def test_waiting_for_a_server_ends(tmp_path: Path) -> None:
     result = invoke("--url", url, "--model", "m", "--ready-timeout", "0.8", "--artifact-dir", str(tmp_path / "run"))
     assert result.exit_code == 1
     assert "--ready-timeout" in result.stderr
-    assert 0.4 < time.monotonic() - start < 10
+    # It waited, and ended, though no server ever came.
+    assert time.monotonic() - start > 0.4
 
 
 def test_adapters_and_version() -> None:
