@@ -1,19 +1,6 @@
-"""Adapters: the only code that knows how an engine reports acceptance."""
+"""Adapters: the only code that knows an engine."""
 
-from aiperf_spec.adapters.description import (
-    EngineCounters,
-    EngineDescription,
-    PayloadFields,
-    SettingsPage,
-    TimingFields,
-)
+from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields, TimingFields
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 
-__all__ = [
-    "EngineCounters",
-    "EngineDescription",
-    "PayloadFields",
-    "SettingsPage",
-    "SpecDecodeAdapterProtocol",
-    "TimingFields",
-]
+__all__ = ["EngineCounters", "EngineDescription", "PayloadFields", "SpecDecodeAdapterProtocol", "TimingFields"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Annotated, Any
@@ -40,18 +41,6 @@ class EngineCounters:
         """Return the counters that grow with each verify step."""
         names = (self.verify_steps, self.proposed_drafts, self.accepted_drafts, self.accepted_per_position)
         return frozenset(name for name in names if name is not None)
-
-
-@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
-class SettingsPage:
-    """A page of the engine that shows its settings as a JSON object, and the keys that say something of speculation.
-
-    `drafter_key` names the drafter, or "none". `version_key` is read where the version page says nothing.
-    """
-
-    path: str
-    drafter_key: str
-    version_key: str = "version"
 
 
 @dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
@@ -93,6 +82,11 @@ class TimingFields:
         """Return every key that the object is known to have."""
         return self.others | set(self.fields.values())
 
+    def read(self, sent: Mapping[str, Any]) -> ServerTiming | None:
+        """Return the figures in such an object; None where none is a finite number."""
+        found = {name: _figure(sent.get(key)) for name, key in self.fields.items()}
+        return None if all(value is None for value in found.values()) else ServerTiming(**found)
+
 
 @dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
 class EngineDescription:
@@ -115,7 +109,9 @@ class EngineDescription:
     drafts_chains: bool = False
     """Whether its drafts are chains, unless records show otherwise: then shorter drafts can be modelled."""
     version_path: str = "/version"
-    settings_page: SettingsPage | None = None
+    settings_path: str | None = None
+    """A page with its settings as a JSON object: `version`, and the name of the drafter or "none" as `drafter_key`."""
+    drafter_key: str = "drafter"
     metrics_path: str = "/metrics"
     counters: EngineCounters = EngineCounters()
     payload: PayloadFields | None = None
@@ -147,3 +143,13 @@ def recognised(owned_by: str | None, engines: Engines) -> str | None:
     """Return the engine that `owned_by` of /v1/models names; None where it names none."""
     owner = (owned_by or "").lower().replace("-", "_")
     return next((name for name, engine in engines.items() if any(word in owner for word in engine.owned_by)), None)
+
+
+def _figure(value: Any) -> float | None:
+    if type(value) not in (int, float):
+        return None
+    try:
+        figure = float(value)
+    except OverflowError:  # an integer past the largest float
+        return None
+    return figure if math.isfinite(figure) and figure >= 0 else None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
-from aiperf_spec.adapters.description import EngineDescription, Engines, TimingFields
-from aiperf_spec.adapters.engine_timing import server_timing
+from aiperf_spec.adapters.description import EngineDescription, Engines
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
@@ -41,7 +40,7 @@ class Adapter:
         return getattr(self.implementation, "engine_description", None)
 
 
-BUILT_IN = (
+BUILT_IN: tuple[Adapter, ...] = (
     Adapter("vllm", VLLMAdapter),
     Adapter("tensorrt_llm", TensorRTLLMAdapter),
     Adapter("sglang", SGLangAdapter),
@@ -52,12 +51,16 @@ BUILT_IN = (
 class AdapterRegistry:
     """Ask every adapter about every request, and warn once about each cause of trouble.
 
-    `warnings` fills as requests are read; each text stands there once a run.
+    `warnings` fills as requests are read. `engines` is what the adapters say of their engines.
     """
 
     adapters: tuple[Adapter, ...]
-    warnings: list[str] = field(default_factory=list)
+    _warnings: list[str] = field(default_factory=list)
     _versions: VersionWatch = field(default_factory=VersionWatch)
+    engines: Engines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.engines = {each.name: each.description for each in self.adapters if each.description is not None}
 
     @property
     def payload_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -67,20 +70,21 @@ class AdapterRegistry:
     @property
     def timing_paths(self) -> tuple[tuple[str, ...], ...]:
         """Return where engines put their own timing of a request, each path once."""
-        return tuple(dict.fromkeys(timing.path for timing in self._timings))
-
-    @property
-    def engines(self) -> Engines:
-        """Return what the adapters say of their engines, by the adapter's name."""
-        return {each.name: each.description for each in self.adapters if each.description is not None}
+        return tuple(dict.fromkeys(each.timing.path for each in self.engines.values() if each.timing is not None))
 
     def server_timing(self, responses: list[ParsedResponse]) -> ServerTiming | None:
-        """Return what the engine itself measured of a request; None where it sent nothing."""
-        return server_timing(responses, self._timings)
+        """Return the last figures that the engine itself sent of a request's time; None where it sent none."""
+        for response in reversed(responses):
+            for path, sent in (response.engine_timings or {}).items():
+                for engine in self.engines.values():
+                    if engine.timing is not None and engine.timing.path == path and (found := engine.timing.read(sent)):
+                        return found
+        return None
 
     @property
-    def _timings(self) -> list[TimingFields]:
-        return [each.timing for each in _descriptions(self.adapters) if each.timing is not None]
+    def warnings(self) -> list[str]:
+        """Return each warning once: of adapters that cannot be used, and of engines of another version."""
+        return [*self._warnings, *self._versions.notices]
 
     def read(
         self, responses: list[ParsedResponse], *, several_sequences: bool
@@ -93,14 +97,15 @@ class AdapterRegistry:
         if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
             return None, DropReason.MULTI_SEQUENCE
         reporting = [response for response in responses if response.spec_decode_stats]
-        self._versions.compare_timings(responses, _descriptions(self.adapters), self.warnings)
+        self._versions.compare_timings(responses, list(self.engines.values()))
         if not reporting:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):
             return None, DropReason.MULTI_SEQUENCE
         claims = [adapter for adapter in self.adapters if self._claims(adapter, reporting)]
         if len(claims) < 2:
-            self._versions.compare_payloads(reporting, _descriptions(claims or self.adapters), self.warnings)
+            described = (adapter.description for adapter in claims or self.adapters)
+            self._versions.compare_payloads(reporting, [each for each in described if each is not None])
         if not claims:
             return None, DropReason.UNRECOGNIZED
         if len(claims) > 1:
@@ -147,12 +152,8 @@ class AdapterRegistry:
             return fallback
 
     def _warn(self, text: str) -> None:
-        if text not in self.warnings:
-            self.warnings.append(text)
-
-
-def _descriptions(adapters: Iterable[Adapter]) -> list[EngineDescription]:
-    return [adapter.description for adapter in adapters if adapter.description is not None]
+        if text not in self._warnings:
+            self._warnings.append(text)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -180,21 +181,19 @@ def load_registry() -> AdapterRegistry:
     `SPEC_PROFILE_PLUGINS=0` in the environment loads none. A plug-in that fails to import becomes a warning of the
     registry; a name taken twice or a class that is no adapter raises `PluginError`.
     """
-    registry = AdapterRegistry(BUILT_IN)
+    adapters, warnings = BUILT_IN, list[str]()
     if os.environ.get(PLUGINS_VARIABLE) == "0":
-        return registry
+        return AdapterRegistry(adapters)
     found = dict.fromkeys(entry_points(group=ENTRY_POINT_GROUP))
     for point in sorted(found, key=lambda point: (point.name, point.value)):
         distribution = point.dist.name if point.dist is not None else "an unknown distribution"
         try:
             implementation = point.load()
         except Exception as error:
-            registry.warnings.append(
-                f"adapter {point.name!r} of {distribution} was not loaded: {type(error).__name__}: {error}"
-            )
+            warnings.append(f"adapter {point.name!r} of {distribution} was not loaded: {type(error).__name__}: {error}")
             continue
-        registry.adapters += (_checked(point, implementation, distribution, registry.adapters),)
-    return registry
+        adapters += (_checked(point, implementation, distribution, adapters),)
+    return AdapterRegistry(adapters, warnings)
 
 
 @cache
@@ -203,17 +202,12 @@ def known_engines() -> Engines:
     return load_registry().engines
 
 
-@cache
-def _speculation_counters() -> frozenset[str]:
-    return frozenset(name for engine in known_engines().values() for name in engine.counters.of_speculation)
-
-
 def counts_speculation(name: str) -> bool:
     """Say whether a counter, named without `_total`, grows with verify steps.
 
     One of an engine that no adapter describes still tells by the words in its name.
     """
-    return "spec_" in name or name in _speculation_counters()
+    return "spec_" in name or any(name in engine.counters.of_speculation for engine in known_engines().values())
 
 
 def _checked(point: EntryPoint, implementation: Any, distribution: str, taken: tuple[Adapter, ...]) -> Adapter:

@@ -15,80 +15,64 @@ _NAME_LIMIT = 60
 
 @dataclass(slots=True)
 class _Differences:
+    version: str
     unknown: dict[str, None] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
-    text: str = ""
 
 
 @dataclass(slots=True)
 class VersionWatch:
-    """Compare what engines send with the fields that are known; each has one notice a run, which names every field."""
+    """Compare what engines send with the fields that are known of them."""
 
     _by_engine: dict[str, _Differences] = field(default_factory=dict)
 
-    def compare_payloads(
-        self, responses: Sequence[ParsedResponse], engines: Sequence[EngineDescription], notices: list[str]
-    ) -> None:
-        """Compare captured objects with the engine that is most like them, and put or renew that engine's notice."""
+    def compare_payloads(self, responses: Sequence[ParsedResponse], engines: Sequence[EngineDescription]) -> None:
+        """Compare captured objects with the known fields of the engine that is most like them."""
         candidates = [(engine, engine.payload) for engine in engines if engine.payload is not None]
         for response in responses:
             payload = response.spec_decode_stats
             if not isinstance(payload, dict) or not candidates:
                 continue
             engine, fields = max(candidates, key=lambda candidate: candidate[1].shared_with(payload))
-            known = fields.required | fields.optional
-            if not fields.shared_with(payload) or (payload.keys() <= known and fields.required <= payload.keys()):
-                continue
-            unknown = (name for name in payload if name not in known)
-            self._note(engine.name, fields, unknown, sorted(fields.required - payload.keys()), notices)
+            if fields.shared_with(payload):
+                known = fields.required | fields.optional
+                unknown = (name for name in payload if name not in known)
+                self._note(engine.name, fields, unknown, sorted(fields.required - payload.keys()))
 
-    def compare_timings(
-        self, responses: Sequence[ParsedResponse], engines: Sequence[EngineDescription], notices: list[str]
-    ) -> None:
+    def compare_timings(self, responses: Sequence[ParsedResponse], engines: Sequence[EngineDescription]) -> None:
         """Compare the objects with engines' own timing with the keys that are known there."""
         for response in responses:
-            if response.engine_timings is None:
-                continue
-            for engine in engines:
-                timing, fields = engine.timing, engine.payload
-                if timing is None or fields is None:
-                    continue
-                sent = response.engine_timings.get(timing.path, {})
-                if sent.keys() <= timing.known:
-                    continue
-                objects = (value for value in sent.values() if isinstance(value, dict))
-                if sent.keys() & timing.known or any(fields.shared_with(value) for value in objects):
-                    unknown = (".".join((*timing.path, name)) for name in sent if name not in timing.known)
-                    self._note(engine.name, fields, unknown, (), notices)
+            for path, sent in (response.engine_timings or {}).items():
+                for engine in engines:
+                    if engine.timing is None or engine.timing.path != path or engine.payload is None:
+                        continue
+                    known = engine.timing.known
+                    objects = (value for value in sent.values() if isinstance(value, dict))
+                    if sent.keys() & known or any(engine.payload.shared_with(value) for value in objects):
+                        unknown = (".".join((*path, name)) for name in sent if name not in known)
+                        self._note(engine.name, engine.payload, unknown)
 
-    def _note(
-        self, name: str, fields: PayloadFields, unknown: Iterable[str], missing: Iterable[str], notices: list[str]
-    ) -> None:
-        differences = self._by_engine.setdefault(name, _Differences())
+    def _note(self, engine: str, fields: PayloadFields, unknown: Iterable[str], missing: Iterable[str] = ()) -> None:
+        differences = self._by_engine.setdefault(engine, _Differences(fields.version))
         for names, found in ((differences.unknown, unknown), (differences.missing, missing)):
-            for each in found:
+            for name in found:
                 if len(names) <= _LISTED:
-                    names[each[:_NAME_LIMIT]] = None
-        text = _wording(name, fields.version, differences)
-        if text == differences.text:
-            return
-        if differences.text in notices:
-            notices[notices.index(differences.text)] = text
-        else:
-            notices.append(text)
-        differences.text = text
+                    names[name[:_NAME_LIMIT]] = None
+
+    @property
+    def notices(self) -> list[str]:
+        """Return a text for each engine that differs, which names every field."""
+        return [_wording(name, each) for name, each in self._by_engine.items() if each.unknown or each.missing]
 
 
-def _wording(name: str, version: str, differences: _Differences) -> str:
+def _wording(engine: str, differences: _Differences) -> str:
     changes = []
     if differences.missing:
         changes.append(f"without {_list(differences.missing)}, so such requests have no record")
     if unknown := differences.unknown:
         changes.append(f"with {_list(unknown)}, which {'are' if len(unknown) > 1 else 'is'} ignored")
-    return (
-        f"{name} reports acceptance otherwise than in {version}, which this was written against: "
-        f"{' and '.join(changes)}"
-    )
+    written = f"reports acceptance otherwise than in {differences.version}, which this was written against"
+    return f"{engine} {written}: {' and '.join(changes)}"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import ValidationError
-
 from aiperf_spec.adapters.description import (
     TIMING_NAMES,
     EngineCounters,
@@ -17,84 +15,58 @@ from aiperf_spec.adapters.description import (
     PayloadFields,
     TimingFields,
 )
-from aiperf_spec.adapters.payload import completion_tokens, find_payload, inflate_histogram
-from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
-from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram
 
-_SIGNATURE = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
-_DESCRIPTION = EngineDescription(
-    name="vLLM",
-    owned_by=("vllm",),
-    enable_speculation="""start vLLM with a drafter, such as --speculative-config '{"method": "ngram", """
-    """"num_speculative_tokens": 5, "prompt_lookup_max": 4}'""",
-    enable_reporting="start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its "
-    "--speculative-config",
-    per_step_option="--per-request-spec-decode-metrics detailed",
-    reports_on_usage_chunk=True,
-    drafts_chains=True,
-    counters=EngineCounters(
-        verify_steps="vllm:spec_decode_num_drafts",
-        proposed_drafts="vllm:spec_decode_num_draft_tokens",
-        accepted_drafts="vllm:spec_decode_num_accepted_tokens",
-        accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos",
-        finished_requests="vllm:request_success",
-        length_gauge="vllm:spec_decode_mean_accepted_length",
-        rate_gauge="vllm:spec_decode_draft_acceptance_rate",
-        prefix_without_drafter="vllm:",
-    ),
-    payload=PayloadFields(
-        version="version 0.32.0",
-        required=_SIGNATURE
-        | {"draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens"},
-        optional=frozenset({"per_step_accepted", "per_step_drafted"}),
-    ),
-    # With --enable-per-request-metrics; for one sequence only, on the usage chunk of a stream. Each figure is left out
-    # where the engine lacks a stamp that it needs.
-    timing=TimingFields(
-        path=("metrics",),
-        fields={name: name for name in TIMING_NAMES},
-        others=frozenset({"speculative_decoding"}),
-    ),
-)
+_FIGURES = ("draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens")
+_PER_STEP = ("per_step_accepted", "per_step_drafted")
 
 
-class VLLMAdapter:
+class VLLMAdapter(PayloadAdapter):
     """Read vLLM's object one to one: its float figures are taken as sent, not derived again."""
 
     payload_path: ClassVar[tuple[str, ...]] = ("metrics", "speculative_decoding")
-    engine_description: ClassVar[EngineDescription] = _DESCRIPTION
+    signature = frozenset({"acceptance_histogram", "num_spec_steps", "mean_acceptance_length"})
+    engine_description: ClassVar[EngineDescription] = EngineDescription(
+        name="vLLM",
+        owned_by=("vllm",),
+        enable_speculation="""start vLLM with a drafter, such as --speculative-config '{"method": "ngram", """
+        """"num_speculative_tokens": 5, "prompt_lookup_max": 4}'""",
+        enable_reporting="start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its "
+        "--speculative-config",
+        per_step_option="--per-request-spec-decode-metrics detailed",
+        reports_on_usage_chunk=True,
+        drafts_chains=True,
+        counters=EngineCounters(
+            verify_steps="vllm:spec_decode_num_drafts",
+            proposed_drafts="vllm:spec_decode_num_draft_tokens",
+            accepted_drafts="vllm:spec_decode_num_accepted_tokens",
+            accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos",
+            finished_requests="vllm:request_success",
+            length_gauge="vllm:spec_decode_mean_accepted_length",
+            rate_gauge="vllm:spec_decode_draft_acceptance_rate",
+            prefix_without_drafter="vllm:",
+        ),
+        payload=PayloadFields(
+            version="version 0.32.0",
+            required=signature | set(_FIGURES),
+            optional=frozenset(_PER_STEP),
+        ),
+        # With --enable-per-request-metrics; for one sequence only, on the usage chunk of a stream. Each figure is left
+        # out where the engine lacks a stamp that it needs.
+        timing=TimingFields(
+            path=("metrics",),
+            fields={name: name for name in TIMING_NAMES},
+            others=frozenset({"speculative_decoding"}),
+        ),
+    )
 
     @classmethod
-    def can_adapt(cls, responses: list[ParsedResponse]) -> bool:
-        """Say whether an object has vLLM's signature keys."""
-        return find_payload(responses, _SIGNATURE) is not None
-
-    @classmethod
-    def adapt(cls, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
-        """Return the record; zero steps where the drafter never proposed."""
-        payload = find_payload(responses, _SIGNATURE)
-        if payload is None:
-            return None
-        bound = payload.get("num_spec_tokens")
-        if bound is not None and type(bound) is not int:
-            return None
-        steps = payload["num_spec_steps"]
-        try:
-            return SpecDecodeAcceptanceRecord(
-                engine="vllm",
-                mean_acceptance_length=payload["mean_acceptance_length"],
-                draft_acceptance_rate=payload.get("draft_acceptance_rate"),  # type: ignore[arg-type]
-                acceptance_histogram=inflate_histogram(payload["acceptance_histogram"], bound),
-                num_accepted_draft_tokens=payload.get("num_accepted_draft_tokens"),  # type: ignore[arg-type]
-                num_draft_tokens=payload.get("num_draft_tokens"),  # type: ignore[arg-type]
-                num_spec_steps=steps,
-                num_spec_tokens=bound,
-                completion_tokens=completion_tokens(responses),
-                per_step_accepted=_per_step(payload.get("per_step_accepted")),
-                per_step_drafted=_per_step(payload.get("per_step_drafted")),
-            )
-        except (ValidationError, ValueError):
-            return None
+    def figures(cls, payload: dict[str, Any]) -> dict[str, Any]:
+        """Return the record's figures; zero steps where the drafter never proposed."""
+        figures = {name: payload.get(name) for name in (*cls.signature, *_FIGURES)}
+        figures |= {name: _per_step(payload.get(name)) for name in _PER_STEP}
+        histogram = inflate_histogram(payload["acceptance_histogram"], payload.get("num_spec_tokens"))
+        return {**figures, "engine": "vllm", "acceptance_histogram": histogram}
 
 
 def _per_step(value: Any) -> tuple[Any, ...] | None:

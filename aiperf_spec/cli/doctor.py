@@ -54,11 +54,11 @@ async def _look(config: ProfileConfig) -> ServerInfo:
         description = EngineDescription(name="") if engine is None else engines[engine]
         version = _text(await client.get_json(f"{server.root}{description.version_path}"), "version")
         drafter = None
-        if (page := description.settings_page) is not None:
+        if description.settings_path is not None:
             # It holds more than is for us, keys among it.
-            settings = await client.get_json(f"{server.root}{page.path}")
-            version = version or _text(settings, page.version_key)
-            drafter = _text(settings, page.drafter_key)
+            settings = await client.get_json(f"{server.root}{description.settings_path}")
+            version = version or _text(settings, "version")
+            drafter = _text(settings, description.drafter_key)
     return ServerInfo(owner, engine, version, drafter)
 
 

@@ -57,9 +57,7 @@ def _acceptance(result: RunResult, config: ProfileConfig, good: list[RequestReco
     if DropReason.ABSENT not in reasons:
         return []
     options = config.extra_inputs.get("stream_options")
-    usage_off = (
-        config.streaming and isinstance(options, dict) and options.get("include_usage") in (False, None)
-    ) and "include_usage" in (options or {})
+    usage_off = config.streaming and isinstance(options, dict) and not options.get("include_usage", True)
     asked = {
         f"asked_{name}": engine.is_asked_by(config.extra_inputs)
         for name, engine in known_engines().items()

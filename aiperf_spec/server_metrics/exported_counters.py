@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -25,7 +24,7 @@ def counted_acceptance(document: dict[str, Any]) -> CountedAcceptance | None:
     for engine in known_engines().values():
         counters = engine.counters
         names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
-        accepted, steps, proposed = (None if name is None else _total(document, name) for name in names)
+        accepted, steps, proposed = (_total(document, name) for name in names)
         if accepted is not None and proposed is not None and steps:
             return CountedAcceptance(accepted, steps, proposed)
     return None
@@ -44,39 +43,26 @@ def rate_gauge(document: dict[str, Any]) -> float | None:
     return None if value is None else value * 100
 
 
-def _series(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    metrics = document.get("metrics")
-    metric = metrics.get(name) if isinstance(metrics, dict) else None
-    series = metric.get("series") if isinstance(metric, dict) else None
-    return [one for one in series if isinstance(one, dict)] if isinstance(series, list) else []
+def _stats(document: dict[str, Any], name: str | None, stat: str) -> list[float] | None:
+    """Return a figure of each series of a metric; None where the metric is not there or one series lacks it."""
+    try:
+        series = document["metrics"][name]["series"]
+        values = [each["stats"][stat] for each in series if isinstance(each, dict)]
+    except (KeyError, TypeError):
+        return None
+    good = all(type(value) in (int, float) and math.isfinite(value) for value in values)
+    return values if values and good else None
 
 
-def _stats(document: dict[str, Any], name: str, stat: str) -> list[float] | None:
-    values = []
-    for series in _series(document, name):
-        stats = series.get("stats")
-        value = stats.get(stat) if isinstance(stats, dict) else None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return None
-        values.append(float(value))
-    return values or None
-
-
-def _total(document: dict[str, Any], name: str) -> int | None:
+def _total(document: dict[str, Any], name: str | None) -> int | None:
     values = _stats(document, name, "total")
     return None if values is None or min(values) < 0 else round(math.fsum(values))
 
 
-def _gauge(document: dict[str, Any], described: Sequence[str | None], kind: str) -> float | None:
+def _gauge(document: dict[str, Any], described: list[str | None], kind: str) -> float | None:
     metrics = document.get("metrics")
-    names = [str(name) for name in metrics] if isinstance(metrics, dict) else []
+    names = sorted(map(str, metrics)) if isinstance(metrics, dict) else []
     # An engine that is not known by name still tells by the words in it.
-    known = [name for name in described if name is not None]
-    alike = [
-        name for name in names if all(word in name.lower() for word in ("spec", "accept", kind)) and name not in known
-    ]
-    for name in (*known, *sorted(alike)):
-        values = _stats(document, name, "avg")
-        if values is not None:
-            return fmean(values)
-    return None
+    alike = [name for name in names if all(word in name.lower() for word in ("spec", "accept", kind))]
+    values = next((found for name in (*described, *alike) if (found := _stats(document, name, "avg"))), None)
+    return None if values is None else fmean(values)
