@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 import uuid
+from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,8 @@ from aiperf_spec.load.phase_runner import PhaseRunner
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
-from aiperf_spec.models.run import Phase, RequestRecord, RunResult
+from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
+from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.server_metrics.reconciliation import reconcile
 from aiperf_spec.server_metrics.scraper import MetricsScraper
 from aiperf_spec.wire.request_body import build_body
@@ -37,6 +39,7 @@ from aiperf_spec.workload.prompts import Prompt
 if TYPE_CHECKING:
     import httpx
 
+    from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.load.worker_processes import WorkerProcesses
 
 _POLL_SECONDS = 0.5
@@ -46,11 +49,13 @@ _POLL_SECONDS = 0.5
 class Hooks:
     """What a caller takes part in.
 
-    `on_plan` runs once the model is known and before the first request, and returns a sink: it may refuse by raising.
-    `sinks` get every record as its request ends; `on_stop` gets the stop through which the run can be ended.
+    `on_plan` is told of the run once the model is known and before the first request: it may refuse by raising.
+    `writer` then opens the artifact folder, and gets every record as its request ends, after `sinks`. `on_stop` gets
+    the stop through which the run can be ended.
     """
 
-    on_plan: Callable[[RunResult], Sink | None] | None = None
+    on_plan: Callable[[RunInfo], None] | None = None
+    writer: ArtifactWriter | None = None
     sinks: Sequence[Sink] = ()
     on_stop: Callable[[Stop], None] | None = None
     watch: Callable[[Callable[[], int | None]], Coroutine[Any, Any, None]] | None = None
@@ -85,41 +90,42 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     """Profile a server and return the run: every record, and what is to be said of them.
 
     Writes the artifact folder where `config.artifact_dir` names one, with the analysis that `settings` ask for. Raises
-    a `SpecProfileError` for what keeps the run from starting; failed requests are records, not exceptions.
-    `aiperf_spec.metrics.summarise(result.records)` gives the figures.
+    a `SpecProfileError` for what keeps the run from starting, and for files that could not be written after it; failed
+    requests are records, not exceptions. `aiperf_spec.metrics.summarise(result.records)` gives the figures,
+    `aiperf_spec.analysis.analyse(result.records, settings)` the analysis.
     """
     hooks = hooks or Hooks()
-    if hooks.on_plan is None and config.artifact_dir is not None:
-        return _profile_into_folder(config, hooks, settings or ReportSettings())
-    return run_in_loop(profile_async(config, hooks))
-
-
-def _profile_into_folder(config: ProfileConfig, hooks: Hooks, settings: ReportSettings) -> RunResult:
+    if hooks.writer is not None or config.artifact_dir is None:
+        return run_in_loop(profile_async(config, hooks))
+    from aiperf_spec.analysis.report import analyse
+    from aiperf_spec.artifacts.read.baseline import load_baseline
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.metrics.summary import summarise
 
-    writer = ArtifactWriter(config, settings)
-    with writer:
-        result = run_in_loop(profile_async(config, replace(hooks, on_plan=writer.open)))
-        writer.finish(result, summarise(result.records))
-    return result
+    settings = settings or ReportSettings()
+    baseline = load_baseline(settings)
+    with ArtifactWriter(config, settings) as writer:
+        run = run_in_loop(profile_async(config, replace(hooks, writer=writer)))
+        unwritten = writer.finish(run, summarise(run.records), analyse(run.records, settings, baseline=baseline))
+    if unwritten is not None:
+        raise unwritten
+    return run
 
 
 async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
-    """Run within the caller's event loop; see `profile`."""
+    """Run within the caller's event loop; see `profile`. Writes records alone, and those only with a writer given."""
     server = split_endpoint(config.url)
     workload = open_workload(config)
     _checked_body(config, config.model, _first(config, workload))
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
-    redactor = Redactor(config, server)
     stop = Stop()
     if hooks.on_stop is not None:
         hooks.on_stop(stop)
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
         await stop.unless(_wait_until_ready(config, server, client))
         model, owned_by = await stop.unless(_model(config, server, client))
-        result = RunResult(
+        info = RunInfo(
             config=config,
             url=server.base,
             model=model,
@@ -128,39 +134,65 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
         )
-        sinks = [result.records.append, *hooks.sinks]
-        if hooks.on_plan is not None and (writer := hooks.on_plan(result)) is not None:
-            sinks.append(writer)
-        requester = Requester(config, model, client, registry, redactor, counter)
+        if hooks.on_plan is not None:
+            hooks.on_plan(info)
+        records: list[RequestRecord] = []
+        sinks: list[Sink] = [records.append, *hooks.sinks]
+        folder = None
+        if hooks.writer is not None:
+            folder = hooks.writer.open(info)
+            sinks.append(hooks.writer.append)
+        requester = Requester(config, model, client, registry, Redactor(config, server), counter)
         phase_runner = PhaseRunner(config, workload, requester, _to_all(sinks), stop, hooks.clock)
         async with MetricsScraper(config, server, client, hooks.clock) as scraper:
-            elsewhere = await _send(result, phase_runner, hooks, scraper)
-            result.dataset = workload.info
-            result.stopped_by = stop.reason
-            await _take_server_metrics(result, scraper)
-        warnings = list(dict.fromkeys([*registry.warnings, *elsewhere]))
-        result.notices = run_notices(result, proxy=client.proxy, adapter_warnings=warnings)
-        result.notices += scraper.notices
-    return result
+            sent = await _send(model, phase_runner, hooks, scraper)
+            stopped_by = stop.reason
+            metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
+        run = RunResult(
+            config=config,
+            url=info.url,
+            model=model,
+            owned_by=owned_by,
+            dataset=workload.info,  # what a streamed file held is known only now
+            wall_offset_ns=info.wall_offset_ns,
+            run_id=info.run_id,
+            records=records,
+            loop_lags_ns=sent.loop_lags_ns,
+            stopped_by=stopped_by,
+            failure=sent.failure,
+            artifact_dir=folder,
+            server_metrics=metrics,
+            reconciliation=None if metrics is None else reconcile(records, metrics),
+        )
+        warnings = list(dict.fromkeys([*registry.warnings, *sent.adapter_warnings]))
+        notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
+    return replace(run, notices=[*notices, *scraper.notices])
 
 
-async def _send(result: RunResult, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper) -> list[str]:
-    """Run the phases in this process, or in several; return what the adapters of other processes warned of."""
-    config: ProfileConfig = result.config
+@dataclass(slots=True, frozen=True)
+class _Sent:
+    """What came of sending, beside the records: why it ended early, and what the processes that sent said."""
+
+    failure: SpecProfileError | None
+    loop_lags_ns: array[int]
+    adapter_warnings: Sequence[str] = ()
+
+
+async def _send(model: str, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper) -> _Sent:
+    """Run the phases in this process, or in several."""
+    config = phase_runner.config
     if config.workers == 1:
         async with LoopLagMonitor(hooks.clock) as loop_lag, _watching(hooks, lambda: phase_runner.requester.in_flight):
-            result.failure = await _run_phases(phase_runner, config, hooks.clock, phase_runner.stop, scraper)
-        result.loop_lags_ns = loop_lag.lags_ns
-        return []
+            failure = await _run_phases(phase_runner, config, hooks.clock, phase_runner.stop, scraper)
+        return _Sent(failure, loop_lag.lags_ns)
     from aiperf_spec.load.worker_processes import WorkerProcesses
 
     async with (
-        WorkerProcesses(config, result.model, phase_runner.sink, phase_runner.stop) as processes,
+        WorkerProcesses(config, model, phase_runner.sink, phase_runner.stop) as processes,
         _watching(hooks, lambda: None),
     ):
-        result.failure = await _run_phases(processes, config, hooks.clock, phase_runner.stop, scraper)
-    result.loop_lags_ns = processes.lags_ns
-    return processes.warnings
+        failure = await _run_phases(processes, config, hooks.clock, phase_runner.stop, scraper)
+    return _Sent(failure, processes.lags_ns, processes.warnings)
 
 
 @asynccontextmanager
@@ -190,15 +222,14 @@ async def _run_phases(
     return None
 
 
-async def _take_server_metrics(result: RunResult, scraper: MetricsScraper) -> None:
-    profiled = result.profiled()
+async def _server_metrics(
+    records: Sequence[RequestRecord], scraper: MetricsScraper, wall_offset_ns: int, *, hurry: bool
+) -> ServerMetrics | None:
+    profiled = [record for record in records if record.phase is Phase.PROFILING]
     if not profiled:
-        return
+        return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
-    hurry = result.stopped_by is not None
-    result.server_metrics = await scraper.end(start_ns, end_ns, result.wall_offset_ns, hurry=hurry)
-    if result.server_metrics is not None:
-        result.reconciliation = reconcile(result.records, result.server_metrics)
+    return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
 
 
 def _to_all(sinks: Sequence[Sink]) -> Sink:

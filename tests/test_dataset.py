@@ -18,6 +18,8 @@ import pytest
 from aiperf_spec.config.choices import SamplingStrategy
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
+from aiperf_spec.load.plan import requests_of
+from aiperf_spec.models.run import Phase
 from aiperf_spec.workload.dataset import Workload, open_workload
 from aiperf_spec.workload.prompts import Prompt
 
@@ -210,9 +212,17 @@ def test_what_one_request_cannot_hold(write: Write) -> None:
 
 def test_requests_of_one_pass(write: Write) -> None:
     path = write({"turns": ["a", "b", "c"]}, {"turns": ["d"]})
-    assert workload(path).requests_once(1) == 4
-    assert workload(path, limit=20).requests_once(1) is None
-    assert workload(write(*ROWS)).requests_once(1) == 10
+    config = ProfileConfig(url="h:1")
+
+    def requests(prompts: Workload, config: ProfileConfig = config) -> int | None:
+        return requests_of(config, prompts.info, Phase.PROFILING)
+
+    assert requests(workload(path)) == 4
+    assert requests(workload(path, limit=20)) is None
+    assert requests(workload(write(*ROWS))) == 10
+    assert requests(workload(write(*ROWS)), config.model_copy(update={"batch_size_text": 4})) == 3
+    assert requests(workload(write(*ROWS)), config.model_copy(update={"request_count": 7})) == 7
+    assert requests(workload(write(*ROWS)), config.model_copy(update={"benchmark_duration": 7.0})) is None
 
 
 def test_a_streamed_file_fills_no_memory(tmp_path: Path) -> None:

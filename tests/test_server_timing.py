@@ -12,6 +12,7 @@ from rich.console import Console
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.write.record_lines import record_line
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics import summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, RequestRecord, RunResult, ServerTiming
@@ -90,7 +91,15 @@ def test_it_is_written_and_read_back(tmp_path: Path) -> None:
 
 
 def shown(records: list[RequestRecord]) -> str:
-    result = RunResult(None, "", "m", None, DatasetInfo("x", None, 1, False), 0, records)
+    result = RunResult(
+        config=ProfileConfig(url="http://h:1"),
+        url="",
+        model="m",
+        owned_by=None,
+        dataset=DatasetInfo("x", None, 1, False),
+        wall_offset_ns=0,
+        records=records,
+    )
     table = server_timing_table(result)
     if table is None:
         return ""

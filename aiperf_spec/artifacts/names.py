@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiperf_spec.models.run import RunResult
+    from aiperf_spec.models.run import RunInfo
 
 SUMMARY_JSON = "profile_export_aiperf.json"
 SUMMARY_CSV = "profile_export_aiperf.csv"
@@ -32,11 +32,11 @@ ALL = (
 _MODEL_LENGTH = 80
 
 
-def default_folder(result: RunResult) -> Path:
+def default_folder(info: RunInfo) -> Path:
     """Return `artifacts/<UTC time>-<model>-<endpoint>-c<concurrency>`, with a number where that is taken."""
-    config = result.config
+    config = info.config
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    model = re.sub(r"[^A-Za-z0-9._]+", "-", result.model)[:_MODEL_LENGTH].strip("-.") or "model"
+    model = re.sub(r"[^A-Za-z0-9._]+", "-", info.model)[:_MODEL_LENGTH].strip("-.") or "model"
     path = Path("artifacts") / f"{stamp}-{model}-{config.endpoint_type}-c{config.concurrency}"
     candidate, number = path, 2
     while candidate.exists():

@@ -12,8 +12,8 @@ from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import all_met
 from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts.read.answers import load_answers
+from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.read.records import load_records
-from aiperf_spec.artifacts.write.analysis_json import load_baseline
 from aiperf_spec.cli.gates import Gates, flags_of_folder
 from aiperf_spec.cli.terminal import stderr, stdout
 from aiperf_spec.config.settings import ReportSettings
@@ -29,7 +29,7 @@ def examine(
 
     `quiet` keeps stdout for a document: gates then go to stderr, and no analysis is shown.
     """
-    baseline = None if settings.baseline is None else load_baseline(settings.baseline)
+    baseline = load_baseline(settings)
     met = True
     for folder in folders:
         show = not quiet and folder in analysed

@@ -8,7 +8,7 @@ import typer
 from rich.rule import Rule
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.cli.run import exit_code, measure, report
+from aiperf_spec.cli.run import measure, print_run
 from aiperf_spec.cli.terminal import stdout, translated_errors
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
@@ -26,13 +26,13 @@ def demo(requests: int, concurrency: int) -> None:
         for engine in ENGINES:
             stdout().print(Rule(f"simulated {engine}"))
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
-                result, summary, failure = measure(_config(engine, simulator.url, requests, concurrency), settings)
-            report(result, summary, settings)
-            if failure is not None:
-                raise failure
-            runs.append((engine, summary))
-            worst = max(worst, exit_code(result, summary))
-            if result.stopped_by is not None:
+                measured = measure(_config(engine, simulator.url, requests, concurrency), settings)
+            print_run(measured, settings)
+            if measured.unwritten is not None:
+                raise measured.unwritten
+            runs.append((engine, measured.summary))
+            worst = max(worst, measured.exit_code)
+            if measured.result.stopped_by is not None:
                 break
         stdout().print(runs_table(runs))
     raise typer.Exit(worst)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,12 @@ from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_m
 from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.answers import load_answers
+from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, existing, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
 from aiperf_spec.artifacts.read.summary import load_summary
 from aiperf_spec.artifacts.read.totals import read_totals
-from aiperf_spec.artifacts.write.analysis_json import load_baseline
 from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.config.settings import ReportSettings
@@ -44,7 +45,7 @@ def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bo
     from aiperf_spec.render.html.runs_page import runs_page
 
     groups = by_model(runs) if pool else [[run] for run in runs]
-    baseline = None if settings.baseline is None else load_baseline(settings.baseline)
+    baseline = load_baseline(settings)
     return runs_page([_page_run(group, settings, baseline) for group in groups], _matrix(runs, pool=pool))
 
 
@@ -82,10 +83,9 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
     first = group[0]
     if from_summary(group):
         loaded = load_run([RunFolder(first.path, first.summary, summary_only=True)])
-        loaded.result.notices = notices_of(group)
-        return PageRun(first.name, loaded.result, load_summary(first), None, _configuration(first))
-    result = load_run(group).result
-    result.notices = notices_of(group)
+        result = replace(loaded.result, notices=notices_of(group))
+        return PageRun(first.name, result, load_summary(first), None, _configuration(first))
+    result = replace(load_run(group).result, notices=notices_of(group))
     analysis = analyse(result.records, settings, baseline=baseline)
     texts = {}
     if result.artifact_dir is not None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from aiperf_spec.analysis.report import Analysis, analyse
 from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
+from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
@@ -18,10 +21,10 @@ from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
-from aiperf_spec.load.requester import Sink
+from aiperf_spec.load.plan import requests_of
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import PromptAndAnswer
-from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
+from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.notices import notice_text
@@ -46,21 +49,36 @@ class OutputOptions:
         return Ui.NONE if self.quiet and self.ui is Ui.AUTO else self.ui
 
 
-def run(config: ProfileConfig, settings: ReportSettings, surface: OutputOptions | None = None) -> None:
+@dataclass(slots=True, frozen=True)
+class MeasuredRun:
+    """A run with its figures and its analysis; `unwritten` says why files of it are missing, where some are."""
+
+    result: RunResult
+    summary: Summary
+    analysis: Analysis
+    unwritten: ExportError | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How the command ends: a signal's code, 1 where nothing succeeded, else 0."""
+        if self.result.stopped_by is not None:
+            return EXIT_CODES[self.result.stopped_by]
+        return ExitCode.OK if self.summary.succeeded else ExitCode.NO_SUCCESS
+
+
+def run(config: ProfileConfig, settings: ReportSettings, output: OutputOptions | None = None) -> None:
     """Profile, print and export; leaves with the run's exit code."""
-    surface = surface or OutputOptions()
+    output = output or OutputOptions()
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
         gates = _gates(settings)
-        result, summary, failure = measure(config, settings, surface.progress)
-        report(result, summary, settings, surface)
-        console = stderr() if surface.as_json else stdout()
-        met = gates is None or _are_met(gates, result, summary, console)
-        if result.failure is not None:
-            raise result.failure
-        if failure is not None:
-            raise failure
-    code = exit_code(result, summary)
+        measured = measure(config, settings, output.progress)
+        print_run(measured, settings, output)
+        met = gates is None or _are_met(gates, measured, stderr() if output.as_json else stdout())
+        for failure in (measured.result.failure, measured.unwritten):
+            if failure is not None:
+                raise failure
+    code = measured.exit_code
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
 
@@ -72,51 +90,41 @@ def _gates(settings: ReportSettings) -> Gates | None:
     return Gates(settings)
 
 
-def _are_met(gates: Gates, result: RunResult, summary: Summary, console: Console) -> bool:
+def _are_met(gates: Gates, measured: MeasuredRun, console: Console) -> bool:
     from aiperf_spec.cli.gates import flags_of_run
 
-    return gates.check(result.records, summary=summary, flags=flags_of_run(result), console=console)
+    result = measured.result
+    return gates.check(result.records, summary=measured.summary, flags=flags_of_run(result), console=console)
 
 
-def measure(
-    config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO
-) -> tuple[RunResult, Summary, ExportError | None]:
-    """Return the run and its figures; its files are written, or the failure to write them is returned."""
+def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -> MeasuredRun:
+    """Profile, summarise, analyse and write; what cannot be written is told, and the rest stands."""
+    baseline = load_baseline(settings)
     with ArtifactWriter(config, settings) as writer, Display(stderr(), config, ui) as display:
 
-        def on_plan(result: RunResult) -> Sink:
-            display.expect(_totals(config, result.dataset))
-            return writer.open(result)
+        def on_plan(info: RunInfo) -> None:
+            display.expect({phase: requests_of(config, info.dataset, phase) for phase in Phase})
 
-        hooks = Hooks(on_plan=on_plan, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
+        hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
         result = profile(config, hooks)
         summary = summarise(result.records)
-        failure = None
-        try:
-            writer.finish(result, summary)
-        except ExportError as error:
-            failure = error
-    return result, summary, failure
+        analysis = analyse(result.records, settings, baseline=baseline)
+        unwritten = writer.finish(result, summary, analysis)
+    return MeasuredRun(result, summary, analysis, unwritten)
 
 
-def _totals(config: ProfileConfig, dataset: DatasetInfo) -> dict[Phase, int | None]:
-    count = config.request_count
-    if count is None and config.benchmark_duration is None and dataset.turns is not None:
-        count = -(-dataset.turns // config.batch_size_text)
-    return {Phase.WARMUP: config.warmup_request_count, Phase.PROFILING: count}
-
-
-def report(result: RunResult, summary: Summary, settings: ReportSettings, surface: OutputOptions | None = None) -> None:
+def print_run(measured: MeasuredRun, settings: ReportSettings, output: OutputOptions | None = None) -> None:
     """Print tables or JSON on stdout, notices and where the files are on stderr."""
-    surface = surface or OutputOptions()
-    if surface.as_json:
+    output = output or OutputOptions()
+    result, summary, analysis = measured.result, measured.summary, measured.analysis
+    if output.as_json:
         stdout().print(Text(summary_json(result, summary).decode().rstrip()), soft_wrap=True)
-    elif surface.quiet:
+    elif output.quiet:
         stdout().print(brief_report(summary))
     else:
         stdout().print(run_report(result, summary, rows=settings.rows))
-    if result.analysis is not None and not surface.as_json and not surface.quiet:
-        stdout().print(analysis_report(result.analysis, by_category=settings.by_category, texts=_texts(result)))
+        texts = _texts(result.artifact_dir, analysis)
+        stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
     for notice in result.notices:
         note(notice_text(notice))
     if result.artifact_dir is not None:
@@ -124,19 +132,11 @@ def report(result: RunResult, summary: Summary, settings: ReportSettings, surfac
         stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
 
 
-def _texts(result: RunResult) -> dict[int, PromptAndAnswer]:
+def _texts(folder: Path | None, analysis: Analysis) -> dict[int, PromptAndAnswer]:
     # Only raw level keeps them, in its file: records have none.
     from aiperf_spec.artifacts.read.answers import load_answers
 
-    indexes = {outlier.index for outlier in result.analysis.outliers.requests}
-    return {} if result.artifact_dir is None else load_answers(result.artifact_dir, indexes)
-
-
-def exit_code(result: RunResult, summary: Summary) -> ExitCode:
-    """Return how the command ends: a signal's code, 1 where nothing succeeded, else 0."""
-    if result.stopped_by is not None:
-        return EXIT_CODES[result.stopped_by]
-    return ExitCode.OK if summary.succeeded else ExitCode.NO_SUCCESS
+    return {} if folder is None else load_answers(folder, {outlier.index for outlier in analysis.outliers.requests})
 
 
 def dry_run(config: ProfileConfig) -> None:

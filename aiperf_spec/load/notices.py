@@ -30,7 +30,7 @@ _LATE_MS = 50.0
 
 def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> list[Notice]:
     """Return the notices of a run, in the order in which they are to be read."""
-    config: ProfileConfig = result.config
+    config = result.config
     profiled = result.profiled()
     good = [record for record in profiled if record.succeeded]
     notices = [Notice(NoticeKind.ADAPTER, {"text": text}) for text in adapter_warnings]

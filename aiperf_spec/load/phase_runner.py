@@ -8,7 +8,7 @@ from itertools import islice
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError
-from aiperf_spec.load.plan import plan
+from aiperf_spec.load.plan import plan, requests_of
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import Pace, run_phase
 from aiperf_spec.load.stop import Stop
@@ -38,7 +38,7 @@ class PhaseRunner:
     async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
         """Run a phase that starts at `start_ns`; return why the prompts ended too early, where they did."""
         config = self.config
-        count = requests_of(config, self.workload, phase)
+        count = requests_of(config, self.workload.info, phase)
         if count == 0 or self.stop.reason is not None:
             return None
         # Each phase starts at the first prompt, so that warming up does not change what is measured.
@@ -71,12 +71,3 @@ class PhaseRunner:
         # The first shares take what does not divide.
         part = concurrency // self.shares + (1 if self.share < concurrency % self.shares else 0)
         return part if count is None else min(part, count)
-
-
-def requests_of(config: ProfileConfig, workload: Workload, phase: Phase) -> int | None:
-    """Return how many requests a phase has; None where its prompts, or its duration, decide."""
-    if phase is Phase.WARMUP:
-        return config.warmup_request_count
-    if config.request_count is not None:
-        return config.request_count
-    return None if config.benchmark_duration is not None else workload.requests_once(config.batch_size_text)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse
-from aiperf_spec.models.run import Phase
+from aiperf_spec.models.run import DatasetInfo, Phase
 from aiperf_spec.wire.answer import answer_message
 from aiperf_spec.workload.prompts import Prompt
 
@@ -16,7 +17,7 @@ from aiperf_spec.workload.prompts import Prompt
 class PlannedRequest:
     """One request to be sent; several prompts make one batch on completions.
 
-    Where its prompt has later turns, the request opens a conversation, and `after` is the next request.
+    Where its prompt has later turns, the request is followed by another of its conversation: `after` gives it.
     """
 
     index: int
@@ -55,3 +56,12 @@ def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size:
             work = replace(work, prompts=(batch[0].cut(count - index - 1),))
         yield work
         index += 1 + work.later_turns
+
+
+def requests_of(config: ProfileConfig, dataset: DatasetInfo, phase: Phase) -> int | None:
+    """Return how many requests a phase has; None where its prompts, or its duration, decide."""
+    if phase is Phase.WARMUP:
+        return config.warmup_request_count
+    if config.request_count is not None or config.benchmark_duration is not None:
+        return config.request_count
+    return None if dataset.turns is None else -(-dataset.turns // config.batch_size_text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from aiperf_spec.models.response import Usage
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from aiperf_spec.config.settings import ProfileConfig
     from aiperf_spec.models.server_metrics import Reconciliation, ServerMetrics
 
 
@@ -177,41 +179,6 @@ class Notice:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class RunResult:
-    """A run: what was asked, every record in the order in which requests ended, and what is to be said of it.
-
-    `wall_offset_ns` turns a monotonic stamp of a record into the wall clock's. `stopped_by` names the signal that
-    ended the run early ("SIGINT", "SIGTERM"), or is None.
-    """
-
-    config: Any
-    url: str
-    model: str
-    owned_by: str | None
-    dataset: DatasetInfo
-    wall_offset_ns: int
-    records: list[RequestRecord] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
-    loop_lags_ns: array[int] = field(default_factory=lambda: array("q"))
-    """How late the program's own event loop was, beat by beat."""
-    stopped_by: str | None = None
-    failure: SpecProfileError | None = None
-    """What ended the run before its last request, where that was neither a signal nor a server."""
-    artifact_dir: Path | None = None
-    run_id: str = ""
-    server_metrics: ServerMetrics | None = None
-    """What the servers counted over the profiled interval."""
-    reconciliation: Reconciliation | None = None
-    """Their counters beside the requests' own figures; None where one side is missing."""
-    analysis: Any = None
-    """The `Analysis` of its records, once made."""
-
-    def profiled(self) -> list[RequestRecord]:
-        """Return the records that are no warm-up, by index."""
-        return sorted((r for r in self.records if r.phase is Phase.PROFILING), key=lambda r: r.index)
-
-
 @dataclass(slots=True, frozen=True)
 class DatasetInfo:
     """Say which prompts a run used: `path` is None for the built-in set, `entries` their number.
@@ -231,3 +198,45 @@ class DatasetInfo:
     """Requests that the prompts make, each sent once."""
     skipped_lines: int = 0
     repeated_ids: int = 0
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class RunInfo:
+    """What is known of a run before its first request.
+
+    `wall_offset_ns` turns a monotonic stamp of a record into the wall clock's.
+    """
+
+    config: ProfileConfig
+    url: str
+    model: str
+    owned_by: str | None
+    dataset: DatasetInfo
+    wall_offset_ns: int
+    run_id: str = ""
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class RunResult(RunInfo):
+    """A run that has ended: every record in the order in which requests ended, and what is to be said of them.
+
+    `stopped_by` names the signal that ended the run early ("SIGINT", "SIGTERM"), or is None.
+    """
+
+    records: Sequence[RequestRecord] = ()
+    notices: Sequence[Notice] = ()
+    loop_lags_ns: array[int] = field(default_factory=lambda: array("q"))
+    """How late the program's own event loop was, beat by beat."""
+    stopped_by: str | None = None
+    failure: SpecProfileError | None = None
+    """What ended the run before its last request, where that was neither a signal nor a server."""
+    artifact_dir: Path | None = None
+    """Where its records are on disk; None where they are not."""
+    server_metrics: ServerMetrics | None = None
+    """What the servers counted over the profiled interval."""
+    reconciliation: Reconciliation | None = None
+    """Their counters beside the requests' own figures; None where one side is missing."""
+
+    def profiled(self) -> list[RequestRecord]:
+        """Return the records that are no warm-up, by index."""
+        return sorted((r for r in self.records if r.phase is Phase.PROFILING), key=lambda r: r.index)

@@ -123,14 +123,6 @@ class Workload:
         if not sent:
             raise self._no_such_category(present)
 
-    def requests_once(self, batch_size: int) -> int | None:
-        """Return how many requests one pass takes, turns counted; None where only reading the file would tell."""
-        if self.prompts is None:
-            return None
-        if batch_size > 1:
-            return -(-len(self.prompts) // batch_size)
-        return sum(1 + len(prompt.later) for prompt in self.once())
-
     @property
     def info(self) -> DatasetInfo:
         """What there is to say of the prompts by now: skipped lines of a streamed file are found on the way."""

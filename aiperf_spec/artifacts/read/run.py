@@ -59,9 +59,10 @@ def load_run(folders: Sequence[RunFolder]) -> LoadedRun:
         stopped_by=_stopped_by(folders),
         artifact_dir=first.path if len(folders) == 1 else None,
         run_id=_text(first.summary.get("benchmark_id")) or "",
+        reconciliation=_reconciliation(dig(first.summary, "spec_profile", "reconciliation"))
+        if len(folders) == 1
+        else None,
     )
-    if len(folders) == 1:
-        result.reconciliation = _reconciliation(dig(first.summary, "spec_profile", "reconciliation"))
     return LoadedRun(result, settings, unreadable)
 
 

@@ -1,30 +1,14 @@
-"""Analyses as JSON, and the records of a baseline."""
+"""Analyses as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.write.record_lines import to_json
-from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.run import RequestRecord
 
 SCHEMA_VERSION = "1.0"
-
-
-def load_baseline(folder: Path) -> list[RequestRecord]:
-    """Return a baseline's records; raise `ConfigError` where it speculated, for then it is no baseline."""
-    from aiperf_spec.artifacts.read.records import load_records
-
-    records = list(load_records(folder).records)
-    if any(record.acceptance is not None for record in records):
-        raise ConfigError(
-            f"--baseline {str(folder)!r} is a run with speculation: its requests report acceptance",
-            "name a run of the same server without speculation; --base is for gates that compare two such runs",
-        )
-    return records
 
 
 def analysis_json(analysis: Analysis) -> bytes:

@@ -13,7 +13,7 @@ from aiperf_spec.config import yaml_keys as places
 from aiperf_spec.config.redaction import REDACTED, Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.models.run import RunResult
+from aiperf_spec.models.run import RunInfo
 from aiperf_spec.version import __version__
 
 _HEAD = f"""\
@@ -24,9 +24,9 @@ _LEFT_OUT = ("artifact_dir", "overwrite")
 """A repeat must not write over what it repeats."""
 
 
-def config_yaml(result: RunResult, settings: ReportSettings) -> bytes:
+def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
     """Return the file; paths are absolute, and nothing in it is secret."""
-    config: ProfileConfig = result.config
+    config = info.config
     redactor = Redactor(config, split_endpoint(config.url))
     values = config.model_dump(mode="json", exclude={"api_key", *_LEFT_OUT}) | settings.model_dump(mode="json")
     fields = {name: _escaped(redactor.value(value)) for name, value in values.items() if value not in (None, [], {})}
@@ -48,7 +48,7 @@ def config_yaml(result: RunResult, settings: ReportSettings) -> bytes:
         del fields["concurrency"]  # on a schedule, saying it would set a limit
     fields["dataset_sampling_strategy"] = str(config.sampling)
     benchmark: dict[str, Any] = {
-        "models": [_escaped(result.model)],
+        "models": [_escaped(info.model)],
         "endpoint": _section(places.ENDPOINT, fields),
         "datasets": _datasets(config, fields),
         "phases": _phases(config, fields),

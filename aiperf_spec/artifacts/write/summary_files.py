@@ -116,7 +116,7 @@ def _category(category: CategorySummary) -> dict[str, Any]:
 
 def input_config(result: RunResult) -> dict[str, Any]:
     """Return the configuration in AIPerf's nesting; it holds no secret."""
-    config: ProfileConfig = result.config
+    config = result.config
     rate = {} if config.request_rate is None else {"rate": config.request_rate}
     phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **rate)]
     if config.warmup_request_count:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from aiperf_spec.analysis.report import analyse
+from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.write.analysis_json import analysis_json, load_baseline
+from aiperf_spec.artifacts.write.analysis_json import analysis_json
 from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.artifacts.write.record_lines import raw_line, record_line
 from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
@@ -19,14 +18,14 @@ from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ArtifactError, ExportError
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.models.run import RequestRecord, RunResult
+from aiperf_spec.models.run import RequestRecord, RunInfo, RunResult
 
 
 class ArtifactWriter:
     """Open a folder before the first request, append each record as its request ends, write the summary last.
 
     A line is one write, so that a killed run leaves every finished request readable. When writing fails, the run goes
-    on without it and `finish` raises: what was measured is still shown.
+    on without it and `finish` says so: what was measured is still shown.
     """
 
     def __init__(self, config: ProfileConfig, settings: ReportSettings) -> None:
@@ -36,7 +35,6 @@ class ArtifactWriter:
         self._wall_offset_ns = 0
         self._files: dict[str, int] = {}
         self._failure: ExportError | None = None
-        self._baseline: list[RequestRecord] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,14 +46,12 @@ class ArtifactWriter:
             os.close(descriptor)
         self._files.clear()
 
-    def open(self, result: RunResult) -> Callable[[RequestRecord], None]:
-        """Make the folder and its files, and return the sink for records.
+    def open(self, info: RunInfo) -> Path:
+        """Make the folder and its files, and return the folder.
 
         Raises `ArtifactError` where the folder cannot be written, or holds a run and may not be overwritten.
         """
-        if self._settings.baseline is not None:
-            self._baseline = load_baseline(self._settings.baseline)
-        folder = self._config.artifact_dir or names.default_folder(result)
+        folder = self._config.artifact_dir or names.default_folder(info)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             taken = [name for name in names.ALL if (folder / name).exists()]
@@ -78,11 +74,11 @@ class ArtifactWriter:
                 f"--artifact-dir {str(folder)!r} cannot be written: {error.strerror or error}",
                 "choose a folder that you may write to",
             ) from None
-        self._folder = result.artifact_dir = folder
+        self._folder = folder
         # Before the first request: a killed run can be repeated too.
-        self._replace(names.CONFIG_YAML, config_yaml(result, self._settings))
-        self._wall_offset_ns = result.wall_offset_ns
-        return self.append
+        self._replace(names.CONFIG_YAML, config_yaml(info, self._settings))
+        self._wall_offset_ns = info.wall_offset_ns
+        return folder
 
     def _appended(self) -> tuple[str, ...]:
         level = self._config.export_level
@@ -113,10 +109,10 @@ class ArtifactWriter:
             "free some space or choose another --artifact-dir; what is shown above was measured and stands",
         )
 
-    def finish(self, result: RunResult, summary: Summary) -> None:
-        """Write the summary files; raise `ExportError` for the first thing of the run that could not be written."""
+    def finish(self, result: RunResult, summary: Summary, analysis: Analysis) -> ExportError | None:
+        """Write the summary files; return why, where something of the run could not be written: the first such."""
         if self._folder is None:
-            return
+            return None
         files = [(names.SUMMARY_JSON, summary_json(result, summary)), (names.SUMMARY_CSV, summary_csv(summary))]
         if (metrics := result.server_metrics) is not None:
             document = server_metrics_json(metrics, result.run_id, result.reconciliation)
@@ -124,12 +120,10 @@ class ArtifactWriter:
                 (names.SERVER_METRICS_JSON, document),
                 (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
             ]
-        result.analysis = analyse(result.records, self._settings, baseline=self._baseline)
-        files.append((names.ANALYSIS_JSON, analysis_json(result.analysis)))
+        files.append((names.ANALYSIS_JSON, analysis_json(analysis)))
         for name, data in files:
             self._replace(name, data)
-        if self._failure is not None:
-            raise self._failure
+        return self._failure
 
     def _replace(self, name: str, data: bytes) -> None:
         # Under a temporary name first: a reader never sees half a summary.
