@@ -14,12 +14,14 @@ from aiperf_spec import ProfileConfig, RequestRecord, RunResult, profile
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import NoticeKind
+from aiperf_spec.profiling import Hooks
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_report
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.public_cases.cases import Case
 from tests.public_cases.stub import Stub, serving
+from tests.public_cases.virtual_time import VirtualTime
 
 MS = 1e6
 
@@ -106,9 +108,13 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def run_case(case: Case, folder: Path, script: dict[str, Any] | None = None, **changes: Any) -> Run:
-    """Profile the case's server, or another script's; `changes` are configuration beyond what the case asks."""
+    """Profile the case's server, or another script's; `changes` are configuration beyond what the case asks.
+
+    Stamps are of the server's virtual time: what a script waits for is exact, and all else takes next to nothing.
+    """
     asked = case.request
-    with serving(case.script if script is None else script) as stub:
+    time = VirtualTime(asked["requests"], asked["concurrency"])
+    with serving(case.script if script is None else script, time) as stub:
         values = {
             "url": stub.url,
             "model": "m",
@@ -121,7 +127,7 @@ def run_case(case: Case, folder: Path, script: dict[str, Any] | None = None, **c
             "export_level": "raw",
             "artifact_dir": folder,
         }
-        result = profile(ProfileConfig.create(**values | changes))
+        result = profile(ProfileConfig.create(**values | changes), Hooks(on_stop=time.meet, clock=time.clock))
     return Run(case, stub, result, summarise(result.records), folder)
 
 

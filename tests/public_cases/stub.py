@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tests.public_cases.virtual_time import VirtualTime
+from tests.waiting import PATIENCE_SECONDS
+
 _RESET = struct.pack("ii", 1, 0)
 _MODELS = b'{"object":"list","data":[]}'
 _NO_PATH = b'{"error":{"message":"no such path"}}'
@@ -39,8 +42,9 @@ class Stub:
     A response ends in one of these: "ok", "abort" (close), "reset", "hang", or "unanswered" (close before any byte).
     """
 
-    def __init__(self, script: dict[str, Any]) -> None:
+    def __init__(self, script: dict[str, Any], time: VirtualTime | None = None) -> None:
         self._script = script
+        self._time = time
         self._served = 0
         self._live = 0
         self._connections: set[asyncio.Task[None]] = set()
@@ -111,10 +115,14 @@ class Stub:
         self._served += 1
         self._live += 1
         self.peak = max(self.peak, self._live)
+        if self._time is not None:
+            self._time.begin()
         try:
-            return await _answer(writer, response)
+            return await _answer(writer, response, self._time)
         finally:
             self._live -= 1
+            if self._time is not None:
+                self._time.end()
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked:
@@ -143,7 +151,7 @@ def _bytes(chunk: dict[str, Any]) -> bytes:
     return text.encode()
 
 
-async def _answer(writer: asyncio.StreamWriter, response: dict[str, Any]) -> bool:
+async def _answer(writer: asyncio.StreamWriter, response: dict[str, Any], time: VirtualTime | None) -> bool:
     framing, chunks, end = response["framing"], response["chunks"], response["end"]
     if end == "unanswered":
         return False
@@ -157,7 +165,11 @@ async def _answer(writer: asyncio.StreamWriter, response: dict[str, Any]) -> boo
     writer.write(_head(response["status"], response["headers"] | dict([framed])))
     await writer.drain()
     for chunk in chunks:
-        await asyncio.sleep(chunk.get("delay_ms", 0) / 1000)
+        delay_ms = chunk.get("delay_ms", 0)
+        if time is not None and delay_ms:
+            await time.wait(delay_ms)
+        else:
+            await asyncio.sleep(delay_ms / 1000)
         data = _bytes(chunk)
         for _ in range(chunk.get("times", 1)):
             writer.write(b"%x\r\n%b\r\n" % (len(data), data) if framing == "chunked" else data)
@@ -176,15 +188,15 @@ async def _answer(writer: asyncio.StreamWriter, response: dict[str, Any]) -> boo
 
 
 @contextmanager
-def serving(script: dict[str, Any]) -> Iterator[Stub]:
+def serving(script: dict[str, Any], time: VirtualTime | None = None) -> Iterator[Stub]:
     """Serve a script in a thread, so that the client's own loop is the only thing that it measures with."""
-    stub = Stub(script)
+    stub = Stub(script, time)
     started = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(stub.serve(started)), daemon=True)
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(PATIENCE_SECONDS)
         yield stub
     finally:
         stub.leave()
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)

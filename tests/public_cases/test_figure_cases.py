@@ -29,15 +29,15 @@ def _itl(record: RequestRecord) -> float:
 
 def trailing_usage(run: Run) -> None:
     # The usage chunk comes 600 ms after the last token.
-    assert 90 <= latency_ms(run.only) <= 300
-    assert 30 <= _itl(run.only) <= 150
+    assert latency_ms(run.only) == pytest.approx(100, abs=1)
+    assert _itl(run.only) == pytest.approx(50, abs=1)
     assert float(run.row("Request latency (ms)")[1]) == pytest.approx(latency_ms(run.only), abs=0.5)
 
 
 def running_usage(run: Run) -> None:
     # 150 ms over 7 - 1 tokens: that the first chunk bundles four does not change the divisor.
     assert _itl(run.only) == pytest.approx(sum(gaps_ms(run.only)) / 6)
-    assert 15 <= _itl(run.only) < 50
+    assert _itl(run.only) == pytest.approx(25, abs=1)
     assert run.summary.run_values["total_osl"] == 7
 
 
@@ -47,11 +47,11 @@ def reasoning_first(run: Run) -> None:
         assert "".join(response.reasoning for response in responses) == "t1t2"
         assert "".join(response.text for response in responses) == "ab"
         # The answer begins 400 ms after the thought.
-        assert gaps_ms(record)[1] >= 300
+        assert gaps_ms(record)[1] == pytest.approx(400, abs=1)
 
 
 def tool_calls(run: Run) -> None:
-    assert all(gap >= 25 for gap in gaps_ms(run.only))
+    assert gaps_ms(run.only) == pytest.approx([50, 50], abs=1)
     assert run.row("Output tokens")[:2] == ["1", "17.00"]
     (asked,) = run.stub.posts
     assert asked.body["max_completion_tokens"] == 100
@@ -132,7 +132,7 @@ def names_of_max_tokens(run: Run) -> None:
 
 
 def no_stream(run: Run) -> None:
-    assert 290 <= latency_ms(run.only) <= 900
+    assert latency_ms(run.only) == pytest.approx(300, abs=1)
     assert run.only.first_content_ns is None
     assert run.only.chunk_gaps_ns is None
     for label in ("TTFT (ms)", "ITL (ms)", "Inter-chunk gap (ms)", "Tokens/s per user"):
@@ -172,7 +172,7 @@ def unbounded_draft(run: Run) -> None:
 
 def own_average(run: Run) -> None:
     # Statistics and usage come 300 and 600 ms after the last token, in either order.
-    assert all(latency_ms(record) < 200 for record in run.records)
+    assert all(latency_ms(record) < 1 for record in run.records)
     assert run.records[2].drop_reason is DropReason.MULTI_SEQUENCE
     assert run.row("Acceptance length")[:2] == ["2", "2.50"]
     assert run.row("Length, pooled") == ["2", "2.50"]
