@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiperf_spec.config.choices import EndpointType
-from aiperf_spec.config.settings import ProfileConfig, ReportSettings, parse_extra_inputs, parse_header
+from aiperf_spec.config.extra_inputs import parse_extra_inputs
+from aiperf_spec.config.headers import parse_header
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError, ExitCode
 
 

@@ -7,18 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from aiperf_spec.cli import parameters as options
-from aiperf_spec.config.choices import (
-    ArrivalPattern,
-    EndpointType,
-    ExportLevel,
-    ReportFormat,
-    ReportMetric,
-    ReportSource,
-    TableFormat,
-    Ui,
-)
+from aiperf_spec.cli.options import given, takes
+from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource, TableFormat, Ui
+from aiperf_spec.config.option import Panel
+from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.simulator import ENGINES, EngineName
+from aiperf_spec.version import __version__
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -36,6 +30,24 @@ spec-profile compare artifacts/before artifacts/after
 """
 # Paragraphs, for the help joins the lines of one.
 
+_DOCTOR_FIELDS = (
+    "url",
+    "model",
+    "endpoint_type",
+    "api_key",
+    "headers",
+    "ca_file",
+    "insecure",
+    "use_legacy_max_tokens",
+    "extra_inputs",
+    "request_timeout_seconds",
+)
+_DOCTOR_DEFAULTS = {"request_timeout_seconds": 60.0}
+_JUDGED = tuple(name for name, each in OPTIONS.items() if each.option.panel in (Panel.ANALYSIS, Panel.GATES))
+_Page = Annotated[
+    Path | None, typer.Option("--html", help="Also write a page with tables and charts (needs plots).", metavar="FILE")
+]
+
 app = typer.Typer(
     name="spec-profile",
     no_args_is_help=True,
@@ -45,62 +57,51 @@ app = typer.Typer(
 )
 
 
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"spec-profile {__version__}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
+@takes()
 def profile(
     context: typer.Context,
-    config: options.Config = None,
-    url: options.Url = None,
-    model: options.Model = None,
-    endpoint_type: options.Endpoint = None,
-    api_key: options.ApiKey = None,
-    header: options.Header = None,
-    ca_file: options.CaFile = None,
-    insecure: options.Insecure = False,
-    ready_timeout: options.ReadyTimeout = 0.0,
-    request_timeout_seconds: options.RequestTimeoutSeconds = 600.0,
-    server_metrics: options.ServerMetrics = True,
-    server_metrics_url: options.ServerMetricsUrl = None,
-    concurrency: options.Concurrency = 1,
-    request_count: options.RequestCount = None,
-    warmup_request_count: options.WarmupRequestCount = 0,
-    request_rate: options.RequestRate = None,
-    arrival_pattern: options.Arrival = ArrivalPattern.POISSON,
-    benchmark_duration: options.BenchmarkDuration = None,
-    benchmark_grace_period: options.BenchmarkGracePeriod = 30.0,
-    workers: options.Workers = 1,
-    input_file: options.InputFile = None,
-    custom_dataset_type: options.CustomDatasetType = "auto",
-    category: options.Category = None,
-    num_prompts: options.NumPrompts = None,
-    skip_bad_lines: options.SkipBadLines = False,
-    dataset_sampling_strategy: options.DatasetSamplingStrategy = None,
-    random_seed: options.RandomSeed = 0,
-    streaming: options.Streaming = True,
-    max_tokens: options.MaxTokens = None,
-    use_legacy_max_tokens: options.UseLegacyMaxTokens = False,
-    temperature: options.Temperature = None,
-    batch_size_text: options.BatchSizeText = 1,
-    extra_inputs: options.ExtraInputs = None,
-    use_server_token_count: options.UseServerTokenCount = False,
-    tokenizer: options.Tokenizer = None,
-    export_level: options.Level = ExportLevel.RECORDS,
-    artifact_dir: options.ArtifactDir = None,
-    overwrite: options.Overwrite = False,
-    rows: options.Rows = 20,
-    draft_cost: options.DraftCost = None,
-    assume_chain: options.AssumeChain = False,
-    by_category: options.ByCategory = False,
-    worst: options.Worst = 5,
-    baseline: options.Baseline = None,
-    baseline_itl: options.BaselineItl = None,
-    require: options.Require = None,
-    strict: options.Strict = False,
-    base: options.Base = None,
-    dry_run: options.DryRun = False,
-    ui: options.Progress = Ui.AUTO,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    version: options.Version = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Read settings from a YAML file; options given here win.",
+            metavar="FILE",
+            rich_help_panel=Panel.SERVER,
+        ),
+    ] = None,
+    *,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=Panel.OUTPUT),
+    ] = False,
+    ui: Annotated[
+        Ui,
+        typer.Option(
+            help="Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
+            metavar="UI",
+            rich_help_panel=Panel.OUTPUT,
+        ),
+    ] = Ui.AUTO,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Print the acceptance table only; no progress.", rich_help_panel=Panel.OUTPUT
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.", rich_help_panel=Panel.OUTPUT),
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    **values: Any,
 ) -> None:
     """Profile speculative decoding on an OpenAI-compatible inference server.
 
@@ -112,58 +113,8 @@ def profile(
     from aiperf_spec.cli import run
     from aiperf_spec.cli.options import settings
     from aiperf_spec.cli.terminal import translated_errors
-    from aiperf_spec.config.settings import parse_extra_inputs, parse_header
 
     with translated_errors():
-        values: dict[str, Any] = {
-            "url": url,
-            "model": model,
-            "endpoint_type": endpoint_type,
-            "api_key": api_key or None,
-            "headers": tuple(parse_header(text) for text in header or ()),
-            "ca_file": ca_file,
-            "insecure": insecure,
-            "ready_timeout": ready_timeout,
-            "request_timeout_seconds": request_timeout_seconds,
-            "server_metrics": server_metrics,
-            "server_metrics_url": tuple(server_metrics_url or ()),
-            "concurrency": concurrency,
-            "request_count": request_count,
-            "request_rate": request_rate,
-            "arrival_pattern": arrival_pattern,
-            "benchmark_duration": benchmark_duration,
-            "benchmark_grace_period": benchmark_grace_period,
-            "workers": workers,
-            "warmup_request_count": warmup_request_count,
-            "input_file": tuple(input_file or ()) or None,
-            "custom_dataset_type": custom_dataset_type,
-            "category": tuple(category or ()),
-            "num_prompts": num_prompts,
-            "skip_bad_lines": skip_bad_lines,
-            "dataset_sampling_strategy": dataset_sampling_strategy,
-            "random_seed": random_seed,
-            "streaming": streaming,
-            "max_tokens": max_tokens,
-            "use_legacy_max_tokens": use_legacy_max_tokens,
-            "temperature": temperature,
-            "batch_size_text": batch_size_text,
-            "extra_inputs": parse_extra_inputs(extra_inputs or []),
-            "use_server_token_count": use_server_token_count,
-            "tokenizer": tokenizer,
-            "export_level": export_level,
-            "artifact_dir": artifact_dir,
-            "overwrite": overwrite,
-            "rows": rows,
-            "draft_cost": draft_cost,
-            "assume_chain": assume_chain,
-            "by_category": by_category,
-            "worst": worst,
-            "baseline": baseline,
-            "baseline_itl": baseline_itl,
-            "require": tuple(require or ()),
-            "strict": strict,
-            "base": base,
-        }
         chosen, shown = settings(context, values, config)
     if dry_run:
         run.dry_run(chosen)
@@ -172,7 +123,9 @@ def profile(
 
 
 @app.command()
+@takes(_JUDGED)
 def report(
+    context: typer.Context,
     path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
     metric: Annotated[
         ReportMetric, typer.Option(help="accept_length, accept_rate or throughput.", metavar="METRIC")
@@ -187,122 +140,62 @@ def report(
         ReportFormat, typer.Option("--format", help="table, csv, json or markdown.", metavar="FORMAT")
     ] = ReportFormat.TABLE,
     output: Annotated[Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE")] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with tables and charts, too (needs plots).", metavar="FILE")
-    ] = None,
+    html: _Page = None,
     analysis: Annotated[
         bool,
         typer.Option(
             "--analysis",
             help="Show the analysis of each run; implied by the options below.",
-            rich_help_panel=options.ANALYSIS,
+            rich_help_panel=Panel.ANALYSIS,
         ),
     ] = False,
-    draft_cost: options.DraftCost = None,
-    assume_chain: options.AssumeChain = False,
-    by_category: options.ByCategory = False,
-    worst: options.Worst = 5,
-    baseline: options.Baseline = None,
-    baseline_itl: options.BaselineItl = None,
-    require: options.Require = None,
-    strict: options.Strict = False,
-    base: options.Base = None,
+    **values: Any,
 ) -> None:
     """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
     from aiperf_spec.cli import report as command
     from aiperf_spec.cli.terminal import translated_errors
     from aiperf_spec.config.settings import ReportSettings
 
+    judged = given(context, values)
     with translated_errors():
-        settings = ReportSettings.create(
-            draft_cost=draft_cost,
-            assume_chain=assume_chain,
-            by_category=by_category,
-            worst=worst,
-            baseline=baseline,
-            baseline_itl=baseline_itl,
-            require=tuple(require or ()),
-            strict=strict,
-            base=base,
-        )
-    implied = assume_chain or by_category or any(each is not None for each in (draft_cost, baseline, baseline_itl))
-    options = command.ReportOptions(
-        metric, source, pool, intervals, form, output, settings, analysis=analysis or implied, page=html
+        settings = ReportSettings.create(**judged)
+    analysis = analysis or any(OPTIONS[name].option.panel is Panel.ANALYSIS for name in judged)
+    command.report(
+        path,
+        command.ReportOptions(metric, source, pool, intervals, form, output, settings, analysis=analysis, page=html),
     )
-    command.report(path, options)
 
 
 @app.command()
+@takes(
+    ("require", "strict"),
+    panels=False,
+    texts={"require": "Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable."},
+)
 def compare(
     base: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BASE")],
     candidate: Annotated[list[Path], typer.Argument(help="Folders of the other runs.", metavar="CANDIDATE...")],
     form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable.", metavar="EXPR"
-        ),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Gates hold for the whole 95 % interval.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with tables and charts, too (needs plots).", metavar="FILE")
-    ] = None,
+    *,
+    html: _Page = None,
+    **values: Any,
 ) -> None:
     """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons."""
     from aiperf_spec.cli import compare as command
 
-    command.compare(base, candidate, form=form, require=require or [], strict=strict, page=html)
+    command.compare(base, candidate, form=form, require=values["require"] or [], strict=values["strict"], page=html)
 
 
 @app.command()
-def doctor(
-    url: Annotated[str, typer.Option("--url", "-u", help="The server, as for a run.", metavar="URL")],
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="Left out: the one that /v1/models lists.", metavar="NAME"),
-    ] = None,
-    endpoint_type: Annotated[
-        EndpointType | None, typer.Option(help="chat (default) or completions.", metavar="API")
-    ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(help="Bearer token.", envvar="OPENAI_API_KEY", show_default=False, metavar="KEY"),
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="'Name: value', repeatable.", metavar="HEADER")
-    ] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="PEM certificates to trust.", metavar="FILE")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Check no certificates.")] = False,
-    use_legacy_max_tokens: Annotated[
-        bool, typer.Option("--use-legacy-max-tokens", help="Send max_tokens on chat too.")
-    ] = False,
-    extra_inputs: Annotated[
-        list[str] | None,
-        typer.Option(help="key:value pairs or a JSON object for the body; repeatable.", metavar="INPUTS"),
-    ] = None,
-    request_timeout_seconds: Annotated[
-        float, typer.Option(help="Seconds that the request may take.", metavar="S")
-    ] = 60.0,
-) -> None:
+@takes(_DOCTOR_FIELDS, panels=False, required=("url",), defaults=_DOCTOR_DEFAULTS)
+def doctor(context: typer.Context, **values: Any) -> None:
     """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
     from aiperf_spec.cli import doctor as command
     from aiperf_spec.cli.terminal import translated_errors
-    from aiperf_spec.config.settings import parse_extra_inputs, parse_header
 
     with translated_errors():
-        values: dict[str, Any] = {
-            "url": url,
-            "model": model,
-            "endpoint_type": endpoint_type,
-            "api_key": api_key or None,
-            "headers": tuple(parse_header(text) for text in header or ()),
-            "ca_file": ca_file,
-            "insecure": insecure,
-            "use_legacy_max_tokens": use_legacy_max_tokens,
-            "extra_inputs": parse_extra_inputs(extra_inputs or []),
-            "request_timeout_seconds": request_timeout_seconds,
-        }
-    command.doctor(values)
+        asked = {**_DOCTOR_DEFAULTS, **given(context, values)}
+    command.doctor(asked)
 
 
 @app.command()

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-
-from aiperf_spec.config.choices import (
-    ArrivalPattern,
-    DatasetSelector,
-    DatasetType,
-    EndpointType,
-    ExportLevel,
-    SamplingStrategy,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
 )
-from aiperf_spec.config.extra_inputs import parse_extra_inputs
+
+from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType, SamplingStrategy
+from aiperf_spec.config.headers import NOT_HEADER_TEXT, is_header_text, parse_header
+from aiperf_spec.config.option_table import OPTIONS
+from aiperf_spec.config.result_options import ResultOptions
+from aiperf_spec.config.run_options import RunOptions
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.errors import ConfigError
 
-__all__ = ["ProfileConfig", "ReportSettings", "create_settings", "parse_extra_inputs", "parse_header"]
-
-_NOT_HEADER_TEXT = "a line break, another control character, or one that is not ASCII"
 _RESERVED = {
     "model": "--model",
     "stream": "--streaming or --no-streaming",
@@ -34,7 +35,7 @@ _RESERVED = {
 
 class _Settings(BaseModel):
     # An error that showed its input would show the key beside it.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
 
     @classmethod
     def create(cls, **values: Any) -> Self:
@@ -44,69 +45,16 @@ class _Settings(BaseModel):
         except ValidationError as error:
             raise ConfigError(_describe(error)) from None
 
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [pair for pair in super().__repr_args__() if not (pair[0] and OPTIONS[pair[0]].option.secret)]
 
-class ProfileConfig(_Settings):
-    """The settings of a run: what is sent, and where it is recorded; frozen, so that a run is what they say.
 
-    Times are in seconds. Raises pydantic's `ValidationError` for a value out of range; `ProfileConfig.create` turns it
-    into a `ConfigError` that names the option.
+class ProfileConfig(_Settings, RunOptions):
+    """The settings of a run; frozen, so that a run is what they say. The options are `RunOptions`.
+
+    Raises pydantic's `ValidationError` for a value out of range; `ProfileConfig.create` turns it into a `ConfigError`
+    that names the option.
     """
-
-    url: str = Field(repr=False)
-    """host, host:port or a URL, with or without scheme, `/v1` or the whole endpoint path."""
-    model: str | None = Field(default=None, min_length=1)
-    """None: taken from /v1/models when it lists exactly one."""
-    endpoint_type: EndpointType = EndpointType.CHAT
-    streaming: bool = True
-    concurrency: int = Field(default=1, ge=1)
-    request_count: int | None = Field(default=None, ge=1)
-    """None: once through the prompts, or until `benchmark_duration` is over."""
-    request_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Requests a second on a schedule that no slow response delays; None: a closed loop."""
-    arrival_pattern: ArrivalPattern = ArrivalPattern.POISSON
-    benchmark_duration: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Seconds for which profiled requests are sent."""
-    benchmark_grace_period: float = Field(default=30.0, ge=0, allow_inf_nan=False)
-    """Seconds that requests in flight then have left."""
-    workers: int = Field(default=1, ge=1, le=64)
-    """Processes among which requests are split."""
-    warmup_request_count: int = Field(default=0, ge=0)
-    input_file: Path | tuple[Path, ...] | None = None
-    """None: the built-in prompts; `-`: standard input."""
-    custom_dataset_type: str = "auto"
-    num_prompts: int | None = Field(default=None, ge=1)
-    """None: all of them."""
-    category: tuple[str, ...] = ()
-    """Send prompts of these categories only."""
-    skip_bad_lines: bool = False
-    dataset_sampling_strategy: SamplingStrategy | None = None
-    """None: sequential, but random for a random pool; `sampling` says which."""
-    max_tokens: int | None = Field(default=None, ge=1)
-    use_legacy_max_tokens: bool = False
-    temperature: float | None = Field(default=None, ge=0)
-    batch_size_text: int = Field(default=1, ge=1)
-    extra_inputs: dict[str, Any] = Field(default_factory=dict)
-    headers: tuple[tuple[str, str], ...] = Field(default=(), repr=False)
-    api_key: str | None = Field(default=None, repr=False, exclude=True)
-    api_key_env: str | None = None
-    """The environment variable that the key came from, where a file named one."""
-    insecure: bool = False
-    """Whether certificates go unchecked."""
-    ca_file: Path | None = None
-    """PEM certificates to trust instead of the bundled ones."""
-    use_server_token_count: bool = False
-    tokenizer: str | None = Field(default=None, min_length=1)
-    """A `tokenizer.json`, its folder, or a name on the hub: counts tokens, unless usage is asked for."""
-    export_level: ExportLevel = ExportLevel.RECORDS
-    artifact_dir: Path | None = None
-    overwrite: bool = False
-    random_seed: int = 0
-    request_timeout_seconds: float = Field(default=600.0, gt=0, allow_inf_nan=False)
-    ready_timeout: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    server_metrics: bool = True
-    """Whether the server's own metrics are read during the run."""
-    server_metrics_url: tuple[str, ...] = Field(default=(), repr=False)
-    """Endpoints of metrics; none: `/metrics` beside the API of `url`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -170,9 +118,13 @@ class ProfileConfig(_Settings):
     @field_validator("api_key")
     @classmethod
     def _check_api_key(cls, key: str | None) -> str | None:
-        if key is not None and not _is_header_text(key):
-            raise ValueError(f"the key holds {_NOT_HEADER_TEXT}")
-        return key
+        if key is not None and not is_header_text(key):
+            raise ValueError(f"the key holds {NOT_HEADER_TEXT}")
+        return key or None
+
+    @model_serializer(mode="wrap")
+    def _without_key(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if name != "api_key"}
 
     @field_validator("headers")
     @classmethod
@@ -209,29 +161,8 @@ class ProfileConfig(_Settings):
         return self
 
 
-class ReportSettings(_Settings):
-    """What is shown and judged of a run, when it has ended or later from its folder."""
-
-    rows: int = Field(default=20, ge=0)
-    """Requests that the per-request table shows."""
-    draft_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Draft time per token / target time per verify step, for the modelled speed-up of shorter drafts."""
-    assume_chain: bool = False
-    """Whether drafts are chains of one length, where the engine's report does not show it."""
-    by_category: bool = False
-    """Whether the position curve of each category is shown."""
-    worst: int = Field(default=5, ge=0)
-    """Requests with the smallest acceptance length to list."""
-    baseline: Path | None = None
-    """Folder of a run without speculation, for the speed-up."""
-    baseline_itl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Inter-token latency without speculation, in ms."""
-    require: tuple[str, ...] = ()
-    """Gates; see `analysis.gates`."""
-    strict: bool = False
-    """Whether the interval has to pass its gate, not the value alone."""
-    base: Path | None = None
-    """Folder of the run that `base` in a gate stands for."""
+class ReportSettings(_Settings, ResultOptions):
+    """What is shown and judged of a run, at its end or later from its folder. The options are `ResultOptions`."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -252,24 +183,8 @@ def _describe(error: ValidationError) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     if not problem["loc"]:
         return message
-    option = "--" + str(problem["loc"][0]).replace("_", "-")
-    if problem["type"] == "value_error":
-        return f"{option}: {message}"
-    return f"{option} {problem['input']!r}: {message}"
-
-
-def parse_header(text: str) -> tuple[str, str]:
-    """Turn `Name: value` into a pair; raise `ConfigError` naming the header, never its value."""
-    name, colon, value = text.partition(":")
-    name = name.strip()
-    if not colon or not name or not all(33 <= ord(c) < 127 and c not in '()<>@,;\\"/[]?={}' for c in name):
-        raise ConfigError("--header: expected 'Name: value'", "quote the whole header: -H 'X-Team: search'")
-    value = value.strip()
-    if not _is_header_text(value):
-        raise ConfigError(f"--header {name!r}: the value holds {_NOT_HEADER_TEXT}")
-    return name, value
-
-
-def _is_header_text(value: str) -> bool:
-    # What is none is refused by the HTTP client only while it sends, and would end the run there.
-    return value.isascii() and value.isprintable()
+    name = str(problem["loc"][0])
+    declared = OPTIONS.get(name)
+    flag = "--" + name.replace("_", "-") if declared is None else declared.flags[0].partition("/")[0]
+    hidden = problem["type"] == "value_error" or (declared is not None and declared.option.secret)
+    return f"{flag}: {message}" if hidden else f"{flag} {problem['input']!r}: {message}"

@@ -13,7 +13,7 @@ import orjson
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from aiperf_spec.config import yaml_keys as places
+from aiperf_spec.config.option_table import OPTIONS, keys_of
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError
 
@@ -76,38 +76,36 @@ class _YamlParser:
         return self._fields
 
     def _benchmark(self, value: _Value) -> None:
-        plain = places.plain_fields()
-        found = self._mapping(value, ("models", *places.SECTIONS, *places.LISTS, *plain))
-        if "models" in found:
-            self._set("model", found["models"], self._only("model"))
-        for section, keys in places.SECTIONS.items():
+        found = self._mapping(value, (*keys_of(""), "endpoint", "artifacts", "datasets", "phases"))
+        self._section(keys_of(""), found)
+        for section in ("endpoint", "artifacts"):
             if section in found:
-                self._section(found[section], keys)
+                self._section(keys_of(section), self._mapping(found[section], keys_of(section)))
         if "datasets" in found:
             self._datasets(found["datasets"])
         if "phases" in found:
             self._phases(found["phases"])
-        for name in plain:
-            if name in found:
-                self._set(name, found[name], self._tokenizer if name == "tokenizer" else None)
 
-    def _section(self, value: _Value, keys: Mapping[str, str]) -> None:
+    def _section(self, keys: Mapping[str, str], found: Mapping[str, _Value]) -> None:
         special: dict[str, Callable[[_Value], Any]] = {
+            "model": self._only("model"),
             "url": self._only("server"),
             "headers": self._headers,
             "api_key_env": self._key_variable,
             "ca_file": self._file_path,
+            "tokenizer": self._tokenizer,
         }
-        for key, item in self._mapping(value, keys).items():
-            self._set(keys[key], item, special.get(keys[key]))
+        for key, item in found.items():
+            if key in keys:
+                self._set(keys[key], item, special.get(keys[key]))
 
     def _datasets(self, value: _Value) -> None:
         paths: list[str] = []
         for entry in self._entries(value):
-            found = self._mapping(entry, (*places.DATASET, *_INHERITED["datasets"]))
+            found = self._mapping(entry, (*keys_of("datasets"), *_INHERITED["datasets"]))
             if "type" in found and (kind := self._plain(found["type"])) != "file":
                 self._fail(found["type"], f"only type file is known, got {kind!r}", "path names a file of prompts")
-            for key, field in places.DATASET.items():
+            for key, field in keys_of("datasets").items():
                 if key not in found:
                     continue
                 if key == "path":
@@ -124,15 +122,14 @@ class _YamlParser:
         seen: set[str] = set()
         warmup_concurrency: _Value | None = None
         for entry in self._entries(value):
-            known = (*dict.fromkeys((*places.PROFILING, *places.WARMUP)), *_INHERITED["phases"])
-            found = self._mapping(entry, known)
+            found = self._mapping(entry, (*(keys_of("profiling") | keys_of("warmup")), *_INHERITED["phases"]))
             kind = self._phase_kind(entry, found)
             if kind in seen:
                 self._fail(entry, f"a second phase of kind {kind}")
             seen.add(kind)
-            fields = places.PROFILING if kind == "profiling" else places.WARMUP
+            fields = keys_of(kind)
             for key in found.keys() - set(_INHERITED["phases"]):
-                if key in fields and fields[key] in ProfileConfig.model_fields:
+                if key in fields:
                     self._set(fields[key], found[key])
                 elif kind == "warmup" and key == "concurrency":
                     warmup_concurrency = found[key]
@@ -196,8 +193,7 @@ class _YamlParser:
 
     def _validate(self) -> None:
         for name, origin in self._origins.items():
-            field = (ProfileConfig.model_fields | ReportSettings.model_fields)[name]
-            kind: TypeAdapter[Any] = TypeAdapter(field.annotation or Any)
+            kind: TypeAdapter[Any] = TypeAdapter(OPTIONS[name].type)
             try:
                 # As JSON and strictly: 8 is a number, "8" and true are none.
                 kind.validate_json(orjson.dumps(self._fields[name]), strict=True)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import yaml
 
-from aiperf_spec.config import yaml_keys as places
+from aiperf_spec.config.option_table import keys_of
 from aiperf_spec.config.redaction import REDACTED, Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
@@ -30,44 +30,40 @@ def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
     redactor = Redactor(config, split_endpoint(config.url))
     values = config.model_dump(mode="json", exclude={"api_key", *_LEFT_OUT}) | settings.model_dump(mode="json")
     fields = {name: _escaped(redactor.value(value)) for name, value in values.items() if value not in (None, [], {})}
-    fields["url"] = _url(config.url, redactor)
+    fields["model"] = [_escaped(info.model)]
+    fields["url"] = [_url(config.url, redactor)]
     if config.server_metrics_url:
         fields["server_metrics_url"] = [_url(url, redactor, "metrics") for url in config.server_metrics_url]
     if config.headers:
         fields["headers"] = {name: _header(name, value, redactor) for name, value in config.headers}
     if config.api_key:
         fields["api_key_env"] = config.api_key_env or "OPENAI_API_KEY"
-    if config.ca_file is not None:
-        fields["ca_file"] = _escaped(str(config.ca_file.absolute()))
-    for name in ("baseline", "base"):
-        if (folder := getattr(settings, name)) is not None:
-            fields[name] = _escaped(str(folder.absolute()))
+    for name, value in (*config, *settings):
+        if isinstance(value, Path) and name in fields:
+            fields[name] = _escaped(str(value.absolute()))
     if config.tokenizer is not None and Path(config.tokenizer).exists():
         fields["tokenizer"] = _escaped(str(Path(config.tokenizer).absolute()))
     if config.concurrency_cap is None:
         del fields["concurrency"]  # on a schedule, saying it would set a limit
     fields["dataset_sampling_strategy"] = str(config.sampling)
     benchmark: dict[str, Any] = {
-        "models": [_escaped(info.model)],
-        "endpoint": _section(places.ENDPOINT, fields),
+        "models": fields["model"],
+        "endpoint": _section("endpoint", fields),
         "datasets": _datasets(config, fields),
         "phases": _phases(config, fields),
-        "artifacts": _section(places.ARTIFACTS, fields),
+        "artifacts": _section("artifacts", fields),
     }
-    benchmark |= {name: fields[name] for name in places.plain_fields() if name in fields}
+    benchmark |= _section("", fields)
     text = yaml.safe_dump({"benchmark": benchmark}, sort_keys=False, allow_unicode=True, width=120)
     return (_HEAD + str(text)).encode()
 
 
-def _section(keys: dict[str, str], fields: dict[str, Any]) -> dict[str, Any]:
-    section = {key: fields[field] for key, field in keys.items() if field in fields}
-    if "urls" in section:
-        section["urls"] = [section["urls"]]
-    return section
+def _section(section: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: fields[field] for key, field in keys_of(section).items() if field in fields}
 
 
 def _datasets(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    shared = {key: fields[field] for key, field in places.DATASET.items() if field in fields and key != "path"}
+    shared = {key: value for key, value in _section("datasets", fields).items() if key != "path"}
     paths = [str(path) if str(path) == "-" else str(path.absolute()) for path in config.input_files]
     return [{"path": _escaped(path), **shared} for path in paths] or [shared]
 
@@ -75,8 +71,8 @@ def _datasets(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, A
 def _phases(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, Any]]:
     phases: list[dict[str, Any]] = []
     if config.warmup_request_count:
-        phases.append({"kind": "warmup", **_section(places.WARMUP, fields)})
-    return [*phases, {"kind": "profiling", **_section(places.PROFILING, fields)}]
+        phases.append({"kind": "warmup", **_section("warmup", fields)})
+    return [*phases, {"kind": "profiling", **_section("profiling", fields)}]
 
 
 def _escaped(value: Any) -> Any:
