@@ -91,12 +91,19 @@ def profile(
     quiet: Annotated[
         bool,
         typer.Option(
-            "--quiet", "-q", help="Print the acceptance table only; no progress.", rich_help_panel=Panel.OUTPUT
+            "--quiet",
+            "-q",
+            help="Print the acceptance table only; no progress, unless --ui asks for it.",
+            rich_help_panel=Panel.OUTPUT,
         ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.", rich_help_panel=Panel.OUTPUT),
+        typer.Option(
+            "--json",
+            help="Print the summary as JSON on stdout and nothing else; gates go to stderr.",
+            rich_help_panel=Panel.OUTPUT,
+        ),
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
@@ -134,12 +141,12 @@ def report(
         ReportSource,
         typer.Option(help="auto (the best that a run has), records, summary or server-metrics.", metavar="SOURCE"),
     ] = ReportSource.AUTO,
-    pool: Annotated[bool, typer.Option("--pool", help="All runs of a model as one: clients of one run.")] = False,
+    pool: Annotated[bool, typer.Option("--pool", help="Join all runs of a model: several clients of one run.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Give each figure's 95 % interval.")] = False,
     form: Annotated[
         ReportFormat, typer.Option("--format", help="table, csv, json or markdown.", metavar="FORMAT")
     ] = ReportFormat.TABLE,
-    output: Annotated[Path | None, typer.Option(help="Write there instead of printing.", metavar="FILE")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of printing.", metavar="FILE")] = None,
     html: _Page = None,
     analysis: Annotated[
         bool,

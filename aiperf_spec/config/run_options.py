@@ -40,7 +40,10 @@ class RunOptions(Options):
     ] = EndpointType.CHAT
     streaming: Annotated[bool, Option("Stream responses.", Panel.REQUEST, place="endpoint.streaming")] = True
     request_timeout_seconds: Annotated[
-        float, Option("Seconds that one request may take.", Panel.SERVER, "S", "endpoint.timeout", gt=0)
+        float,
+        Option(
+            "Seconds that one request may take; connecting may take 10.", Panel.SERVER, "S", "endpoint.timeout", gt=0
+        ),
     ] = 600.0
     ready_timeout: Annotated[
         float, Option("Seconds to wait for the server to be up.", Panel.SERVER, "S", "endpoint.ready_timeout", ge=0)
@@ -81,7 +84,9 @@ class RunOptions(Options):
         Path | None,
         Option("PEM certificates to trust instead of the bundled ones.", Panel.SERVER, "FILE", "endpoint.ca_file"),
     ] = None
-    insecure: Annotated[bool, Option("Check no certificates.", Panel.SERVER, place="endpoint.insecure")] = False
+    insecure: Annotated[
+        bool, Option("Check no certificates; the run says so.", Panel.SERVER, place="endpoint.insecure")
+    ] = False
 
     concurrency: Annotated[
         int, Option("Requests in flight at all times.", Panel.LOAD, "N", "profiling.concurrency", ge=1)
@@ -200,7 +205,7 @@ class RunOptions(Options):
 
     use_server_token_count: Annotated[
         bool,
-        Option("Take token counts from usage.", Panel.OUTPUT, place="endpoint.use_server_token_count"),
+        Option("Take token counts from the server's usage.", Panel.OUTPUT, place="endpoint.use_server_token_count"),
     ] = False
     tokenizer: Annotated[
         str | None,
