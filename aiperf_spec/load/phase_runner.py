@@ -10,7 +10,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.load.plan import plan, requests_of
 from aiperf_spec.load.requester import Requester, Sink
-from aiperf_spec.load.scheduler import Pace, run_phase
+from aiperf_spec.load.scheduler import PhaseLoad, run_phase
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.run import Phase
 from aiperf_spec.models.units import NS_PER_S
@@ -44,21 +44,21 @@ class PhaseRunner:
         # Each phase starts at the first prompt, so that warming up does not change what is measured.
         endless = count is not None or config.benchmark_duration is not None
         prompts = UntilFailure(self.workload.ordered() if endless else self.workload.once())
-        works = islice(plan(prompts, count, phase, config.batch_size_text), self.share, None, self.shares)
-        await run_phase(self.requester, works, self._pace(phase, count, start_ns), self.sink, self.stop)
+        requests = islice(plan(prompts, count, phase, config.batch_size_text), self.share, None, self.shares)
+        await run_phase(self.requester, requests, self._load(phase, count, start_ns), self.sink, self.stop)
         return prompts.failure
 
-    def _pace(self, phase: Phase, count: int | None, start_ns: int) -> Pace:
+    def _load(self, phase: Phase, count: int | None, start_ns: int) -> PhaseLoad:
         config = self.config
         if phase is Phase.WARMUP:
-            return Pace(self._part(config.concurrency, count), self.clock, start_ns)
+            return PhaseLoad(self._part(config.concurrency, count), self.clock, start_ns)
         duration, rate, cap = config.benchmark_duration, config.request_rate, config.concurrency_cap
         due = None
         if rate is not None:
             number = round(rate * duration) if count is None and duration is not None else count
             every = arrivals(rate, config.arrival_pattern, config.random_seed, number)
             due = islice(every, self.share, None, self.shares)
-        return Pace(
+        return PhaseLoad(
             concurrency=None if cap is None else self._part(cap, count),
             clock=self.clock,
             start_ns=start_ns,

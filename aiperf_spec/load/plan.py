@@ -51,11 +51,11 @@ def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size:
         batch = tuple(islice(prompts, batch_size))
         if not batch:
             return
-        work = PlannedRequest(index, phase, batch)
-        if work.later_turns and count is not None:
-            work = replace(work, prompts=(batch[0].cut(count - index - 1),))
-        yield work
-        index += 1 + work.later_turns
+        request = PlannedRequest(index, phase, batch)
+        if request.later_turns and count is not None:
+            request = replace(request, prompts=(batch[0].cut(count - index - 1),))
+        yield request
+        index += 1 + request.later_turns
 
 
 def requests_of(config: ProfileConfig, dataset: DatasetInfo, phase: Phase) -> int | None:

@@ -1,4 +1,4 @@
-"""Send a run's requests: phases, workers, cancellation. Each record goes to a sink as its request ends."""
+"""Send requests and make their records: each is made once, when its request has ended, and goes to a sink."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -21,14 +21,12 @@ from aiperf_spec.load.plan import PlannedRequest
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.response import ParsedResponse, last_usage
-from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord
+from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
+from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.outcome import request_failure
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompt_text
 from aiperf_spec.wire.response_reader import Events, ResponseReader
-from aiperf_spec.wire.timing import timing
-
-T = TypeVar("T")
+from aiperf_spec.wire.timing import NO_TIMING, timing
 
 Sink = Callable[[RequestRecord], None]
 
@@ -37,7 +35,7 @@ _MESSAGE_LIMIT = 4096
 
 
 class Requester:
-    """Turn work into a record: send it, read what comes back, judge it."""
+    """Turn a planned request into a record: send it, read what comes back, judge it."""
 
     def __init__(
         self,
@@ -55,29 +53,28 @@ class Requester:
         self._redactor = redactor
         self._paths = registry.payload_paths, registry.timing_paths
         self._keep_raw = config.export_level is ExportLevel.RAW
-        self._turnstile = FairQueue()
+        self._fair_queue = FairQueue()
         self._counter = counter
         # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
         self._id_starts = {phase: str(uuid.uuid4())[:-12] for phase in Phase}
         self.in_flight = 0
         """Requests that are under way."""
 
-    async def send(self, work: PlannedRequest, responses: list[ParsedResponse] | None = None) -> RequestRecord:
+    async def send(self, planned: PlannedRequest, responses: list[ParsedResponse] | None = None) -> RequestRecord:
         """Return the record of one request; never raises for what a server does.
 
         A cancelled request's record says so: the caller decides whether its own task goes on. `responses`, where
         given, is filled with what came, for the turn that follows.
         """
-        await self._turnstile.turn()
-        body = build_body(self._config, self._model, work.prompts)
-        payload = orjson.dumps(body)
-        record = self._begun(work)
-        exchange = RequestTrace()
+        await self._fair_queue.turn()
+        body = build_body(self._config, self._model, planned.prompts)
+        id_start = self._id_starts[planned.phase]
+        trace = RequestTrace()
         reader = ResponseReader(*self._paths, keep_events=self._keep_raw)
         error: RequestError | None = None
         self.in_flight += 1
         try:
-            await self._client.post(payload, record.request_id, exchange, reader)
+            await self._client.post(orjson.dumps(body), request_id(id_start, planned.index), trace, reader)
         except RequestFailedError as failure:
             error = failure.error
         except asyncio.CancelledError:
@@ -86,79 +83,78 @@ class Requester:
             self.in_flight -= 1
         # A request that has ended gets its record even if the run is stopped in this moment.
         with suppress(asyncio.CancelledError):
-            await self._turnstile.turn()
+            await self._fair_queue.turn()
         # What the server said itself is nearer the cause than how the connection ended afterwards.
         if error is None or (error.kind is not ErrorKind.CANCELLED and _said_so(reader.responses)):
             error = request_failure(reader.responses, is_stream=reader.is_stream) or error
         if responses is not None:
             responses += reader.responses
-        self._end(record, body, exchange, reader, error)
-        if self._counter is not None and record.succeeded:
+        counted: Usage | None = None
+        if self._counter is not None and error is None:
             with suppress(asyncio.CancelledError):
-                await self._count_tokens(self._counter, record, body, reader.responses)
-        if reader.events is not None:
-            record.raw = self._raw(body, record.request_id, reader.events, is_stream=reader.is_stream)
-        return record
+                counted = await _count_tokens(self._counter, body, reader.responses)
+        return self._record(planned, body, trace, reader, error, counted)
 
-    async def _count_tokens(
-        self, counter: TokenCounter, record: RequestRecord, body: dict[str, Any], responses: list[ParsedResponse]
-    ) -> None:
-        # A tool call is more tokens than the text that is left of it: what cannot be counted is left to usage.
-        if any(response.tool_calls for response in responses):
-            return
-        answer = "".join(response.reasoning + response.text for response in responses)
-        record.counted_input, record.counted_output = await asyncio.to_thread(counter.count, prompt_text(body), answer)
-        if not self._config.use_server_token_count:
-            record.input_tokens, record.output_tokens = record.counted_input, record.counted_output
-
-    def _begun(self, work: PlannedRequest) -> RequestRecord:
-        categories = {prompt.category for prompt in work.prompts}
-        return RequestRecord(
-            index=work.index,
-            phase=work.phase,
-            prompt_id=work.prompts[0].id,
-            category=categories.pop() if len(categories) == 1 else None,
-            start_ns=0,
-            end_ns=0,
-            turn_index=work.turn_index,
-            id_start=self._id_starts[work.phase],
-            scheduled_ns=work.scheduled_ns,
-            streaming=self._config.streaming,
-        )
-
-    def _end(
+    def _record(
         self,
-        record: RequestRecord,
+        planned: PlannedRequest,
         body: dict[str, Any],
-        exchange: RequestTrace,
+        trace: RequestTrace,
         reader: ResponseReader,
         error: RequestError | None,
-    ) -> None:
-        record.start_ns, record.ack_ns, record.end_ns = exchange.start_ns, exchange.ack_ns, exchange.end_ns
-        record.status, record.retried = exchange.status, exchange.retried
-        if error is not None:
-            message = self._redactor.text(error.message)
-            if len(message) > _MESSAGE_LIMIT:
-                message = message[:_MESSAGE_LIMIT] + "..."
-            status = exchange.status if error.status is None else error.status
-            record.error = RequestError(error.kind, message, status, error.cause_chain)
-            record.drop_reason = DropReason.FAILED
-            return
-        responses = reader.responses
-        moments = timing(responses, is_stream=reader.is_stream and self._config.streaming)
-        record.first_content_ns = moments.first_content_ns
-        record.last_content_ns = moments.last_content_ns
-        record.chunk_gaps_ns = moments.chunk_gaps_ns
-        usage = last_usage(responses)
-        if usage is not None:
-            record.input_tokens = usage.prompt_tokens
-            record.output_tokens = usage.completion_tokens
-        if self._counter is not None:
-            record.server_usage = usage
-        record.server_timing = self._registry.server_timing(responses)
-        record.acceptance, record.drop_reason = self._registry.read(
-            responses, several_sequences=asks_for_several_sequences(body)
+        counted: Usage | None,
+    ) -> RequestRecord:
+        responses, id_start = reader.responses, self._id_starts[planned.phase]
+        categories = {prompt.category for prompt in planned.prompts}
+        unsent_turns = 0
+        if error is None:
+            moments = timing(responses, is_stream=reader.is_stream and self._config.streaming)
+            usage, engine_timing = last_usage(responses), self._registry.server_timing(responses)
+            acceptance, drop_reason = self._registry.read(responses, several_sequences=asks_for_several_sequences(body))
+        else:
+            moments, usage, engine_timing = NO_TIMING, None, None
+            acceptance, drop_reason = None, DropReason.FAILED
+            if error.kind is not ErrorKind.CANCELLED:
+                unsent_turns = planned.later_turns
+            error = self._shown(error, trace.status)
+        tokens = usage if counted is None or self._config.use_server_token_count else counted
+        return RequestRecord(
+            index=planned.index,
+            phase=planned.phase,
+            prompt_id=planned.prompts[0].id,
+            category=categories.pop() if len(categories) == 1 else None,
+            start_ns=trace.start_ns,
+            end_ns=trace.end_ns,
+            turn_index=planned.turn_index,
+            id_start=id_start,
+            scheduled_ns=planned.scheduled_ns,
+            ack_ns=trace.ack_ns,
+            first_content_ns=moments.first_content_ns,
+            last_content_ns=moments.last_content_ns,
+            chunk_gaps_ns=moments.chunk_gaps_ns,
+            streaming=self._config.streaming,
+            input_tokens=None if tokens is None else tokens.prompt_tokens,
+            output_tokens=None if tokens is None else tokens.completion_tokens,
+            server_usage=None if self._counter is None else usage,
+            counted_input=None if counted is None else counted.prompt_tokens,
+            counted_output=None if counted is None else counted.completion_tokens,
+            acceptance=acceptance,
+            drop_reason=drop_reason,
+            server_timing=engine_timing,
+            error=error,
+            status=trace.status,
+            retried=trace.retried,
+            unsent_turns=unsent_turns,
+            raw=None
+            if reader.events is None
+            else self._raw(body, request_id(id_start, planned.index), reader.events, is_stream=reader.is_stream),
         )
+
+    def _shown(self, error: RequestError, status: int | None) -> RequestError:
+        message = self._redactor.text(error.message)
+        if len(message) > _MESSAGE_LIMIT:
+            message = message[:_MESSAGE_LIMIT] + "..."
+        return RequestError(error.kind, message, status if error.status is None else error.status, error.cause_chain)
 
     def _raw(self, body: dict[str, Any], request_id: str, kept: Events, *, is_stream: bool) -> RawExchange:
         clean = self._redactor.text
@@ -172,6 +168,14 @@ class Requester:
         return RawExchange(self._redactor.value(body), headers, is_stream, events)
 
 
+async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: list[ParsedResponse]) -> Usage | None:
+    # A tool call is more tokens than the text that is left of it: what cannot be counted is left to usage.
+    if any(response.tool_calls for response in responses):
+        return None
+    answer = "".join(response.reasoning + response.text for response in responses)
+    return Usage(*await asyncio.to_thread(counter.count, prompt_text(body), answer))
+
+
 def _said_so(responses: list[ParsedResponse]) -> bool:
     return any(response.error is not None and not response.malformed for response in responses)
 
@@ -181,19 +185,17 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def converse(requester: Requester, work: PlannedRequest, sink: Sink, stop: Stop) -> bool:
+async def send_conversation(requester: Requester, first: PlannedRequest, sink: Sink, stop: Stop) -> bool:
     """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
 
     A turn that failed ends its conversation: what it would have answered is not there to be built on.
     """
-    turn: PlannedRequest | None = work
+    turn: PlannedRequest | None = first
     while turn is not None:
         responses: list[ParsedResponse] | None = [] if turn.later_turns else None
         record = await requester.send(turn, responses)
-        cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
-        if record.error is not None and not cancelled:
-            record.unsent_turns = turn.later_turns
         sink(record)
+        cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
         if cancelled or stop.reason is not None or _is_being_cancelled():
             return False
         turn = turn.after(responses) if responses is not None and record.succeeded else None

@@ -130,7 +130,7 @@ class RequestRecord:
     def request_id(self) -> str:
         """The x-request-id that was sent, a UUID; "" where that is not known."""
         # Put together when it is asked for: a run keeps a record a request, and an id would be 85 bytes of each.
-        return f"{self.id_start}{self.index:012x}" if self.id_start else ""
+        return request_id(self.id_start, self.index) if self.id_start else ""
 
     @property
     def usage(self) -> Usage | None:
@@ -145,6 +145,11 @@ class RequestRecord:
     def succeeded(self) -> bool:
         """Whether the request's figures count."""
         return self.error is None
+
+
+def request_id(id_start: str, index: int) -> str:
+    """Return a request's id, of which `id_start` is all but the last 12 digits."""
+    return f"{id_start}{index:012x}"
 
 
 class NoticeKind(StrEnum):

@@ -19,6 +19,9 @@ class Timing:
     chunk_gaps_ns: array[int] | None
 
 
+NO_TIMING = Timing(None, None, None)
+
+
 def timing(responses: list[ParsedResponse], *, is_stream: bool) -> Timing:
     """Return a response's timing: of content responses only, so that trailing usage never lengthens it.
 
