@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from aiperf_spec.adapters.registry import load_registry
-from aiperf_spec.client.access import request_headers
-from aiperf_spec.client.client import Client
+from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings

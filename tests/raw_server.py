@@ -9,6 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
+from aiperf_spec.client.connection import Connection
+
 
 @dataclass(slots=True)
 class Call:
@@ -110,6 +114,44 @@ async def send(writer: asyncio.StreamWriter, *pieces: bytes, pause: float | None
             await asyncio.sleep(pause)
         writer.write(piece)
         await writer.drain()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what happens elsewhere in this loop; give up after a minute, which no machine takes."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  the code under test sets no event
+            await asyncio.sleep(0.001)
+
+
+async def send_until(writer: asyncio.StreamWriter, piece: bytes, count: Callable[[], int]) -> None:
+    """Write a piece and wait until the count of what the other side has read has grown."""
+    before = count()
+    await send(writer, piece)
+    await until(lambda: count() > before)
+
+
+class Reads:
+    """Counts the reads of our connections, so that a server of a test can wait for each of its writes to be read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        real = Connection.data_received
+
+        def data_received(connection: Connection, data: bytes) -> None:
+            self.count += 1
+            real(connection, data)
+
+        monkeypatch.setattr(Connection, "data_received", data_received)
+
+    async def send(self, writer: asyncio.StreamWriter, *pieces: bytes) -> None:
+        """Write each piece once the one before was read."""
+        for piece in pieces:
+            await send_until(writer, piece, lambda: self.count)
+
+
+async def forever() -> None:
+    """Never answer."""
+    await asyncio.get_running_loop().create_future()
 
 
 def chunked(piece: bytes) -> bytes:

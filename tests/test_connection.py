@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiperf_spec.client.transport.connection import Connection
-from aiperf_spec.client.transport.errors import (
-    IncompleteResponseError,
-    NotHTTPError,
-    StaleConnectionError,
-    TransportError,
-)
-from aiperf_spec.client.transport.exchange import Head
+from aiperf_spec.client.connection import CUT_OFF, NO_RESPONSE, Connection
 
 
 class Wire(asyncio.Transport):
@@ -52,45 +47,37 @@ class Wire(asyncio.Transport):
 
 
 class Taken:
-    """Keeps what it is handed, with the times; wants no more than `limit` bytes."""
+    """A sink that keeps what it is handed, with the times."""
 
-    def __init__(self, limit: float = float("inf")) -> None:
-        self.heads: list[Head] = []
+    def __init__(self) -> None:
         self.body = b""
         self.times: list[int] = []
-        self.ended = False
-        self._limit = limit
+        self.ended_ns: int | None = None
 
-    def restart(self, now_ns: int) -> None:
+    def started(self, now_ns: int) -> None:
         raise AssertionError
 
-    def head(self, head: Head, now_ns: int) -> None:
-        self.heads.append(head)
-        self.times.append(now_ns)
-
-    def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
+    def received(self, data: bytes, now_ns: int) -> None:
         assert data
-        assert not self.ended
+        assert self.ended_ns is None
         self.body += data
         self.times.append(now_ns)
-        return len(self.body) >= self._limit
 
-    def end(self, now_ns: int) -> None:
-        self.ended = True
-        self.times.append(now_ns)
+    def ended(self, now_ns: int) -> None:
+        self.ended_ns = now_ns
 
 
 async def exchange(
-    pieces: Iterable[bytes], *, closes: bool = False, taken: Taken | None = None
-) -> tuple[Taken, TransportError | None, Connection, Wire]:
+    pieces: Iterable[bytes], *, closes: bool = False, sinks: bool = True
+) -> tuple[Taken, Exception | None, Connection, Wire]:
     """Have a connection read pieces; the clock is the number of the piece."""
     now = 0
     among: set[Connection] = set()
     connection = Connection(lambda: now, among)
     wire = Wire(connection)
     assert among == {connection}
-    taken = taken or Taken()
-    task = asyncio.create_task(connection.exchange(b"request", taken))
+    taken = Taken()
+    task = asyncio.create_task(ask(connection, taken, sinks=sinks))
     await asyncio.sleep(0)
     assert wire.written == b"request"
     for now, piece in enumerate(pieces, start=1):  # noqa: B007  the clock reads it
@@ -100,14 +87,26 @@ async def exchange(
     if closes and not wire.aborted:
         wire.aborted = True
         connection.connection_lost(None)
-    error: TransportError | None = None
+    error: Exception | None = None
     try:
-        await asyncio.wait_for(task, 1)
-    except TransportError as failure:
+        await asyncio.wait_for(task, 60)
+    except httpx.TransportError as failure:
         error = failure
     await asyncio.sleep(0)
     assert connection.is_open is (connection in among)
     return taken, error, connection, wire
+
+
+async def ask(connection: Connection, taken: Taken, *, sinks: bool = True) -> None:
+    """Ask, and take the body from the sink or from the stream."""
+    await connection.send(b"request", taken if sinks else None, {})
+    assert connection.is_sunk is (sinks and 200 <= connection.status < 300)
+    while (piece := await connection.read()) is not None:
+        assert not connection.is_sunk
+        taken.received(piece, 0)
+    if not connection.is_sunk:
+        taken.ended(0)
+    connection.release()
 
 
 def cut(data: bytes, cuts: Iterable[int]) -> list[bytes]:
@@ -131,34 +130,40 @@ CUTS = st.lists(st.integers(0, 2000), max_size=8)
 INTERIM = st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"])
 
 
-@given(BODIES, st.sampled_from(["chunked", "length", "until the end"]), CUTS, INTERIM)
-def test_any_body_in_any_pieces(body: list[bytes], framing: str, cuts: list[int], interim: bytes) -> None:
+@given(BODIES, st.sampled_from(["chunked", "length", "until the end"]), CUTS, INTERIM, st.booleans())
+def test_any_body_in_any_pieces(body: list[bytes], framing: str, cuts: list[int], interim: bytes, sinks: bool) -> None:
     rest, closes = framed(body, framing)
     pieces = cut(interim + b"HTTP/1.1 200 Fine\r\nContent-Type: text/plain\r\n" + rest, cuts)
 
     async def run() -> None:
-        taken, error, connection, _ = await exchange(pieces, closes=closes)
+        taken, error, connection, _ = await exchange(pieces, closes=closes, sinks=sinks)
         assert error is None
         assert taken.body == b"".join(body)
-        assert taken.ended
-        [head] = taken.heads
-        assert (head.status, head.reason, head.headers["content-type"]) == (200, "Fine", "text/plain")
-        assert taken.times == sorted(taken.times)
+        assert taken.ended_ns is not None
+        assert (connection.status, connection.reason) == (200, b"Fine")
+        assert connection.headers[0] == (b"Content-Type", b"text/plain")
+        assert (b"X-Trailer", b"z") not in connection.headers
+        if sinks:
+            times = [connection.headers_ns, *taken.times, taken.ended_ns]
+            assert times == sorted(times)
         assert connection.is_open is (framing != "until the end")
 
     asyncio.run(run())
 
 
-@given(BODIES, st.sampled_from(["chunked", "length"]), CUTS, st.integers(0, 5000))
-def test_what_ends_too_early_is_never_whole(body: list[bytes], framing: str, cuts: list[int], at: int) -> None:
+@given(BODIES, st.sampled_from(["chunked", "length"]), CUTS, st.integers(0, 5000), st.booleans())
+def test_what_ends_too_early_is_never_whole(
+    body: list[bytes], framing: str, cuts: list[int], at: int, sinks: bool
+) -> None:
     rest, _ = framed(body, framing)
     whole = b"HTTP/1.1 200 OK\r\n" + rest
     kept = whole[: at % len(whole)]
 
     async def run() -> None:
-        taken, error, connection, _ = await exchange(cut(kept, cuts), closes=True)
-        assert type(error) is (IncompleteResponseError if kept else StaleConnectionError)
-        assert not taken.ended
+        taken, error, connection, _ = await exchange(cut(kept, cuts), closes=True, sinks=sinks)
+        assert isinstance(error, httpx.RemoteProtocolError)
+        assert str(error).startswith(CUT_OFF if kept else NO_RESPONSE)
+        assert taken.ended_ns is None
         assert b"".join(body).startswith(taken.body)
         assert not connection.is_open
 
@@ -169,19 +174,20 @@ def test_what_ends_too_early_is_never_whole(body: list[bytes], framing: str, cut
 def test_any_bytes_end_in_a_response_or_an_error(pieces: list[bytes]) -> None:
     async def run() -> None:
         taken, error, connection, _ = await exchange([piece for piece in pieces if piece], closes=True)
-        assert (error is None) is taken.ended
+        assert (error is None) is (taken.ended_ns is not None)
         assert not connection.is_open
 
     asyncio.run(run())
 
 
-@given(st.binary(min_size=1, max_size=40), CUTS)
-def test_what_follows_a_response_is_no_part_of_it(excess: bytes, cuts: list[int]) -> None:
+@given(st.binary(min_size=1, max_size=40), CUTS, st.booleans())
+def test_what_follows_a_response_is_no_part_of_it(excess: bytes, cuts: list[int], sinks: bool) -> None:
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+    pieces = cut(whole, cuts)
 
     async def run() -> None:
-        taken, error, connection, wire = await exchange([*cut(whole, cuts)[:-1], cut(whole, cuts)[-1] + excess])
-        assert (error, taken.body, taken.ended) == (None, b"ok", True)
+        taken, error, connection, wire = await exchange([*pieces[:-1], pieces[-1] + excess], sinks=sinks)
+        assert (error, taken.body, taken.ended_ns is None) == (None, b"ok", False)
         if excess.strip(b"\r\n"):
             assert not connection.is_open
             assert wire.aborted
@@ -189,36 +195,89 @@ def test_what_follows_a_response_is_no_part_of_it(excess: bytes, cuts: list[int]
     asyncio.run(run())
 
 
-async def test_no_more_is_read_than_is_wanted() -> None:
-    pieces = [b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\nabcde\r\n", b"5\r\nfghij\r\n"]
-    taken, error, connection, wire = await exchange(pieces, taken=Taken(limit=3))
-    assert (error, taken.body, taken.ended) == (None, b"abcde", False)
-    assert (connection.is_open, wire.aborted) == (False, True)
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 500 No\r\n", b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n"],
+    ids=["another status", "encoded"],
+)
+async def test_a_body_that_no_sink_may_have_comes_in_pieces_and_may_be_left(head: bytes) -> None:
+    connection = Connection(lambda: 1, set())
+    wire = Wire(connection)
+    task = asyncio.create_task(connection.send(b"x", Taken(), {}))
+    await asyncio.sleep(0)
+    connection.data_received(head + b"Transfer-Encoding: chunked\r\n\r\n")
+    await task
+    connection.data_received(b"5\r\nabcde\r\n5\r\nfghij\r\n")
+    assert not connection.is_sunk
+    assert await connection.read() == b"abcde"
+    assert not connection.release()
+    assert wire.aborted
+
+
+@pytest.mark.parametrize("value", [b"identity", b" Identity ", b""])
+async def test_identity_is_no_encoding(value: bytes) -> None:
+    response = b"HTTP/1.1 200 OK\r\nContent-Encoding: " + value + b"\r\nContent-Length: 2\r\n\r\nok"
+    taken, error, _, _ = await exchange([response])
+    assert (error, taken.body) == (None, b"ok")
+
+
+async def test_no_task_is_woken_for_what_a_sink_takes() -> None:
+    connection = Connection(lambda: 1, set())
+    Wire(connection)
+    woken = 0
+
+    class Counting:
+        def __init__(self) -> None:
+            self._steps = ask(connection, Taken())
+
+        def __await__(self) -> Any:
+            nonlocal woken
+            steps = self._steps.__await__()
+            while True:
+                try:
+                    waiting = next(steps)
+                except StopIteration:
+                    return
+                woken += 1
+                yield waiting
+
+    async def count() -> None:
+        await Counting()
+
+    task = asyncio.create_task(count())
+    await asyncio.sleep(0)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(100):
+        connection.data_received(b"1\r\na\r\n")
+        await asyncio.sleep(0)
+    connection.data_received(b"0\r\n\r\n")
+    await task
+    assert woken == 2  # for the headers, and for the end
 
 
 async def test_several_requests_one_after_the_other() -> None:
-    connection = Connection(lambda: 0, set())
+    connection = Connection(lambda: 1, set())
     Wire(connection)
     for number in range(3):
         taken = Taken()
-        task = asyncio.create_task(connection.exchange(b"x", taken))
+        task = asyncio.create_task(ask(connection, taken))
         await asyncio.sleep(0)
         connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nX-%d: y\r\n\r\n%d" % (number, number))
         await task
         assert taken.body == b"%d" % number
-        assert set(taken.heads[0].headers) == {"content-length", f"x-{number}"}
+        assert connection.headers == [(b"Content-Length", b"1"), (b"X-%d" % number, b"y")]
     assert connection.is_open
 
 
 async def test_a_request_that_was_not_wholly_sent_is_its_connections_last() -> None:
-    connection = Connection(lambda: 0, set())
+    connection = Connection(lambda: 1, set())
     wire = Wire(connection)
     wire.unsent = 1
-    task = asyncio.create_task(connection.exchange(b"x", taken := Taken()))
+    task = asyncio.create_task(ask(connection, taken := Taken()))
     await asyncio.sleep(0)
     connection.data_received(b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\n\r\n")
     await task
-    assert taken.ended
+    assert taken.ended_ns is not None
     assert (connection.is_open, wire.aborted) == (False, True)
 
 
@@ -227,46 +286,111 @@ async def test_what_comes_before_the_request_is_its_answer(closes: bool) -> None
     now = 7
     connection = Connection(lambda: now, set())
     wire = Wire(connection)
-    connection.data_received(b"HTTP/1.1 503 Overloaded\r\n")
+    connection.data_received(b"HTTP/1.1 200 Early\r\n")
     connection.data_received(b"\r\nbusy")
     now = 9
     if closes:
         connection.connection_lost(None)
-    task = asyncio.create_task(connection.exchange(b"x", taken := Taken()))
+    task = asyncio.create_task(ask(connection, taken := Taken()))
     await asyncio.sleep(0)
     if not closes:
         connection.connection_lost(None)
     await task
-    assert (taken.heads[0].status, taken.body, taken.times) == (503, b"busy", [7, 7, 9])
-    assert wire.written == (b"" if closes else b"x")
+    assert (connection.status, connection.headers_ns, taken.body, taken.times, taken.ended_ns) == (
+        200,
+        7,
+        b"busy",
+        [7],
+        9,
+    )
+    assert wire.written == (b"" if closes else b"request")
 
 
-async def test_a_connection_that_is_lost_before_the_request_is_stale() -> None:
-    connection = Connection(lambda: 0, set())
+async def test_a_connection_that_is_lost_before_the_request_has_not_answered() -> None:
+    connection = Connection(lambda: 1, set())
     Wire(connection)
     connection.connection_lost(ConnectionResetError("reset"))
-    with pytest.raises(StaleConnectionError, match="reset"):
-        await connection.exchange(b"x", Taken())
+    with pytest.raises(httpx.ReadError, match="reset"):
+        await connection.send(b"x", Taken(), {})
+    assert not connection.is_answered
 
 
 async def test_trailers_have_a_limit() -> None:
     line = b"X-Trailer: " + b"y" * 50_000 + b"\r\n"
     pieces = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n", *[line] * 30]
     taken, error, _, _ = await exchange(pieces)
-    assert (type(error), taken.body) == (NotHTTPError, b"a")
+    assert isinstance(error, httpx.RemoteProtocolError)
+    assert taken.body == b"a"
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), NotHTTPError("own")])
-async def test_what_a_reader_raises_reaches_who_asked(error: Exception) -> None:
-    class Failing(Taken):
-        def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
-            raise error
+@pytest.mark.parametrize("method", ["received", "ended"])
+@pytest.mark.parametrize("error", [ValueError("odd"), httpx.RemoteProtocolError("own")])
+async def test_what_a_sink_raises_reaches_who_asked(error: Exception, method: str) -> None:
+    def fail(*_: Any) -> None:
+        raise error
 
-    connection = Connection(lambda: 0, set())
+    taken = Taken()
+    setattr(taken, method, fail)
+    connection = Connection(lambda: 1, set())
     wire = Wire(connection)
-    task = asyncio.create_task(connection.exchange(b"x", Failing()))
+    task = asyncio.create_task(ask(connection, taken))
     await asyncio.sleep(0)
     connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
     with pytest.raises(type(error), match=str(error)):
         await task
     assert wire.aborted
+
+
+@pytest.mark.parametrize(
+    ("timeout", "unsent", "raised"),
+    [
+        ({"read": 0.01, "write": None}, 0, httpx.ReadTimeout),
+        ({"read": None, "write": 0.01}, 1, httpx.WriteTimeout),
+        ({"read": 0.01, "write": None}, 1, httpx.WriteTimeout),
+    ],
+)
+@pytest.mark.parametrize("answered", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"])
+async def test_silence_has_the_limits_that_the_request_brings(
+    timeout: dict[str, float | None], unsent: int, raised: type[Exception], answered: bytes
+) -> None:
+    connection = Connection(time.perf_counter_ns, set())
+    wire = Wire(connection)
+    wire.unsent = unsent
+
+    async def both() -> None:
+        await connection.send(b"x", Taken(), timeout)
+        await connection.read()
+
+    task = asyncio.create_task(both())
+    await asyncio.sleep(0)
+    if answered:
+        connection.data_received(answered)
+    with pytest.raises(raised):
+        await asyncio.wait_for(task, 60)
+    assert wire.aborted
+
+
+async def test_bytes_that_come_in_time_put_the_limit_off() -> None:
+    now = 0
+    connection = Connection(lambda: now, set())
+    Wire(connection)
+    task = asyncio.create_task(ask(connection, taken := Taken()))
+    await asyncio.sleep(0)
+    connection._timeout = {"read": 1.0}
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")
+    for now in range(0, 5_000_000_000, 900_000_000):  # noqa: B007  the clock reads it
+        connection._check_silence()
+        connection.data_received(b"")
+    connection.data_received(b"a")
+    await task
+    assert taken.body == b"a"
+
+
+async def test_who_waits_on_a_connection_that_is_closed_here_is_told() -> None:
+    connection = Connection(lambda: 1, set())
+    Wire(connection)
+    task = asyncio.create_task(ask(connection, Taken()))
+    await asyncio.sleep(0)
+    connection.abort()
+    with pytest.raises(httpx.ReadError, match="closed"):
+        await task

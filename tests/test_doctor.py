@@ -57,7 +57,7 @@ def test_who_asks_sglang_himself_has_nothing_to_change(simulate: Simulate) -> No
 def test_a_server_that_is_not_there() -> None:
     result = doctor("http://127.0.0.1:1", "--model", "m")
     assert result.exit_code == 1
-    assert "failed: connect" in result.stdout
+    assert "failed: ConnectError" in result.stdout
     assert "check that the server runs" in result.stdout
 
 
@@ -138,7 +138,7 @@ def test_a_payload_that_nothing_reads() -> None:
         (ErrorKind.HTTP_STATUS, 401, "--api-key"),
         (ErrorKind.HTTP_STATUS, 404, "--model"),
         (ErrorKind.HTTP_STATUS, 500, "succeed first"),
-        (ErrorKind.CONNECT, None, "server runs"),
+        (ErrorKind.CONNECT_ERROR, None, "server runs"),
         (ErrorKind.CANCELLED, None, "ask again"),
     ],
 )

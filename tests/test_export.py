@@ -143,7 +143,7 @@ def test_the_summary_has_aiperfs_shape() -> None:
 
 
 def test_the_csv_has_no_figure_for_what_was_not_measured() -> None:
-    text = summary_csv(summarise([failed(0, ErrorKind.CONNECT)])).decode()
+    text = summary_csv(summarise([failed(0, ErrorKind.CONNECT_ERROR)])).decode()
     assert text.splitlines() == ["Metric,Value", "Error Request Count,1.00", "Request Count,0.00"]
 
 

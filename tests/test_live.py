@@ -97,7 +97,7 @@ def test_beginning_and_end_are_labelled(done: int, settings: dict[str, Any], sta
 
 def test_failures_are_counted() -> None:
     state = progress()
-    state.take(failed(41, ErrorKind.TIMEOUT, message="[red]\x1b[2J"))
+    state.take(failed(41, ErrorKind.READ_TIMEOUT, message="[red]\x1b[2J"))
     text = "\n".join(lines(state))
     assert "1 failed" in text
     assert "\x1b" not in text
@@ -202,7 +202,7 @@ def test_colours_go_under_no_color(monkeypatch: pytest.MonkeyPatch, no_color: bo
     monkeypatch.setenv("NO_COLOR", "1" if no_color else "")
     terminal = console()
     display = Display(terminal, ProfileConfig(url="http://h:1"), Ui.LIVE)
-    display.sink(failed(0, ErrorKind.TIMEOUT))
+    display.sink(failed(0, ErrorKind.READ_TIMEOUT))
     display.draw()
     written = terminal.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[1maccept length" in written

@@ -148,7 +148,7 @@ def test_a_run_without_acceptance_has_a_page_too() -> None:
     page = runs_page([page_run([record(0, start=0, contents=(5, 9), tokens=4, reason=DropReason.ABSENT)])])
     check(page)
     assert "0 of 1 successful request reported acceptance" in page.decode()
-    check(runs_page([page_run([failed(0, ErrorKind.CONNECT, message="no")])]))
+    check(runs_page([page_run([failed(0, ErrorKind.CONNECT_ERROR, message="no")])]))
 
 
 def test_the_page_of_a_comparison() -> None:

@@ -189,7 +189,7 @@ def test_other_traffic_is_named_with_its_steps() -> None:
 
 def test_requests_of_ours_that_said_nothing_are_counted_by_reason() -> None:
     silent = [
-        failed(3, ErrorKind.TIMEOUT),
+        failed(3, ErrorKind.READ_TIMEOUT),
         failed(4, ErrorKind.CANCELLED),
         record(5, start=0, contents=(1,), tokens=3, reason=DropReason.MULTI_SEQUENCE),
         record(6, start=0, contents=(1,), tokens=1, reason=DropReason.ZERO_STEP),

@@ -65,7 +65,7 @@ def mixed() -> list[RequestRecord]:
         record(2, start=5, contents=(7, 8), tokens=None, reason=DropReason.ABSENT, category="summarization"),
         record(3, start=5, contents=(7, 8), tokens=4, reason=DropReason.MULTI_SEQUENCE),
         failed(4, ErrorKind.HTTP_STATUS, status=503, message="[bold]overloaded[/bold] \x1b[31mretry later"),
-        failed(5, ErrorKind.DISCONNECTED, message="the server closed the connection"),
+        failed(5, ErrorKind.READ_ERROR, message="the server closed the connection"),
     ]
 
 
@@ -79,7 +79,7 @@ def test_the_report_of_a_mixed_run(width: int) -> None:
 
 
 def test_a_run_without_success_has_no_figures() -> None:
-    result = a_run([failed(0, ErrorKind.CONNECT, message="no connection")])
+    result = a_run([failed(0, ErrorKind.CONNECT_ERROR, message="no connection")])
     text = shown(run_report(result, summarise(result.records), rows=20), 80)
     assert "0 of 1 request succeeded, 1 failed" in text
     assert "no connection" in text

@@ -6,10 +6,7 @@ from __future__ import annotations
 def main() -> None:
     """Run `spec-profile`."""
     import gc
-    import sys
 
-    # httpx brings a command line of its own, and with it a syntax highlighter: 45 ms that no run needs.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     # Importing makes many thousands of objects and next to no garbage.
     gc.set_threshold(300_000, 20, 100)
     from aiperf_spec.cli.app import app

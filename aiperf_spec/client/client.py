@@ -1,39 +1,40 @@
-"""Talk HTTP: post requests, have their responses read as they arrive, and name what goes wrong."""
+"""Talk HTTP through httpx: post requests, have their responses read as they arrive, and name what goes wrong."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import httpx
 import orjson
 
-from aiperf_spec.client.access import make_transport, request_headers
-from aiperf_spec.client.failures import RequestFailedError, name_failure
-from aiperf_spec.client.proxies import proxy_for
-from aiperf_spec.client.transport.errors import TransportError
-from aiperf_spec.client.transport.exchange import Head, Target
+from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failure
+from aiperf_spec.client.proxies import ProxyTransport, proxy_for
+from aiperf_spec.client.stamping_transport import StampingTransport
+from aiperf_spec.client.tls import tls_context
 from aiperf_spec.config.server_url import Server
 from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind, RequestError
+from aiperf_spec.version import __version__
 from aiperf_spec.wire.chunk import message_of
-from aiperf_spec.wire.encoding import UndecodableError, decoder
 from aiperf_spec.wire.response_reader import ResponseReader
-from aiperf_spec.wire.sse import EventTooLargeError
 
-if TYPE_CHECKING:
-    import httpx
-
+CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
 _AFTER_DONE_SECONDS = 1.0
 """How long a stream may stay open after [DONE] before the connection is given up; nothing is measured by then."""
 _GET_TIMEOUT_SECONDS = 5.0
 _GET_BYTES = 32 * 1024 * 1024
 """More than any list of models or page of metrics holds."""
-_FAILURES = (TransportError, TimeoutError, EventTooLargeError, UndecodableError)
+# These say where a body ends, which is httpx's to say, and which request it is, which is ours.
+_OUR_HEADERS = ("content-length", "transfer-encoding", "x-request-id")
 
 
 @dataclass(slots=True)
@@ -41,6 +42,9 @@ class RequestTrace:
     """What is known of one request, filled as it goes. Times are of the monotonic clock, in ns."""
 
     start_ns: int = 0
+    """When the transport was handed the request: before a connection was opened."""
+    connect_ns: int | None = None
+    """What opening a connection took; None where one was kept alive, or the transport does not say."""
     ack_ns: int | None = None
     """When the response's headers had arrived."""
     end_ns: int = 0
@@ -48,10 +52,25 @@ class RequestTrace:
     retried: bool = False
 
 
-class Client:
-    """Send requests to one endpoint; an asynchronous context manager.
+@dataclass(slots=True, frozen=True)
+class Page:
+    """What a GET answered: its status, and its body as it was before any encoding."""
 
-    `transport` and `clock` are seams for tests: a transport replaces the network, a clock the monotonic time in ns.
+    status: int
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+
+class Client:
+    """Send requests to one endpoint through an `httpx.AsyncClient`; an asynchronous context manager.
+
+    `transport` may be any of httpx's in place of ours; one that knows no sink (see `StampingTransport`) is stamped as
+    pieces of a body come out of it. `clock` is the monotonic time in ns. Raises `ConfigError` for certificates, a proxy
+    or a URL that cannot be used.
     """
 
     def __init__(
@@ -64,10 +83,35 @@ class Client:
     ) -> None:
         self._limit = config.request_timeout_seconds
         self._clock = clock
-        self.proxy = proxy_for(server)
+        self.proxy = None if transport is not None else proxy_for(server)
         self.headers = request_headers(config, server)
-        self._target = Target("POST", server.endpoint(config.endpoint_type), self.headers)
-        self._transport = make_transport(config, server, self.proxy, clock, transport)
+        sent = {name: value for name, value in self.headers.items() if name not in _OUR_HEADERS}
+        self._headers = httpx.Headers(sent, encoding="latin-1")
+        try:
+            # Whatever is the same for all requests, httpx does once: address, Host, order and encoding of headers.
+            self._like = httpx.Request(
+                "POST", server.endpoint(config.endpoint_type), headers=self._headers, content=b"x"
+            )
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"{server.root}: {error}", "check --url") from None
+        tls = cache(lambda: tls_context(config))
+        if config.ca_file is not None or server.root.startswith("https:") or self.proxy is not None:
+            # At once: reading certificates takes longer than many a response, and a bad file is to be known of.
+            tls()
+        timeout = httpx.Timeout(self._limit, connect=CONNECT_TIMEOUT_SECONDS)
+        self._timeout = timeout.as_dict()
+        self._http = _CookielessClient(
+            transport=transport or StampingTransport(tls, clock),
+            mounts=None if self.proxy is None else {"all://": ProxyTransport(self.proxy, tls(), clock)},
+            timeout=timeout,
+            # No variables of the environment but the proxies, and no .netrc: what is sent is what the user gave.
+            trust_env=False,
+            event_hooks={"response": [self._look]},
+        )
+        # What httpx asks for by default is what it can decode; anything else it hands on as it came.
+        self._decodes = {"identity", *self._http.headers["accept-encoding"].replace(" ", "").split(",")}
+        self._quiet = _QueryFilter()
+        logging.getLogger("httpx").addFilter(self._quiet)
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,49 +119,93 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._transport.aclose()
+        await self._http.aclose()
+        logging.getLogger("httpx").removeFilter(self._quiet)
 
-    async def post(self, body: bytes, request_id: str, exchange: RequestTrace, reader: ResponseReader) -> None:
+    async def post(self, body: bytes, request_id: str, trace: RequestTrace, reader: ResponseReader) -> None:
         """Send one request and feed `reader` with what arrives, each read under the time at which it was done.
 
-        Fills `exchange` as it goes. Raises `RequestFailedError` for every way in which the transport, the status or
+        Fills `trace` as it goes. Raises `RequestFailedError` for every way in which the transport, the status or
         the clock ended it.
         """
-        reading = _Reading(exchange, reader, self._limit)
-        exchange.start_ns = self._clock()
+        headers = self._like.headers.copy()
+        headers["content-length"] = str(len(body))
+        headers["x-request-id"] = request_id
+        reading = _Reading(trace, reader, self._limit, self._clock)
+        extensions = {"sink": reading, "timeout": self._timeout}
+        stream = httpx.ByteStream(body)
+        request = httpx.Request("POST", self._like.url, headers=headers, stream=stream, extensions=extensions)
         failed: RequestError | None = None
         lost = ""
+        trace.start_ns = self._clock()
         try:
             async with asyncio.timeout(self._limit) as reading.deadline:
-                await self._transport.exchange(self._target, request_id, body, reading)
-        except _FAILURES as failure:
+                await self._exchange(request, reading)
+        except FAILURES as failure:
             # Named here, and let go of: an exception holds the frames that it passed, and they the request.
             lost = type(failure).__name__
             if isinstance(failure, TimeoutError):
                 text = f"no complete response within {self._limit:g} s (--request-timeout-seconds)"
-                failed = RequestError(ErrorKind.TIMEOUT, text, exchange.status)
+                failed = RequestError(ErrorKind.READ_TIMEOUT, text, trace.status)
             else:
-                failed = name_failure(failure, exchange.status)
+                failed = name_failure(failure, trace.status)
         finally:
-            exchange.end_ns = exchange.end_ns or self._clock()
+            trace.end_ns = trace.end_ns or self._clock()
             reading.deadline = None
-        if reading.refusal is not None:
-            failed = _status_failure(reading.refusal, bytes(reading.error_body), lost)
+            # httpx's objects refer to each other in a circle: what was read is not to stay with them.
+            request.extensions.clear()
+        if reading.refusal:
+            failed = _status_failure(trace.status, reading, lost)
         elif reader.has_ended:
             return  # after [DONE], only the connection lingered or broke
         if failed is not None:
             raise RequestFailedError(failed)
 
+    async def _exchange(self, request: httpx.Request, reading: _Reading) -> None:
+        response = await self._http.send(request, stream=True)
+        try:
+            # Of a body that the transport hands to the sink nothing comes here: this is the wait for its end.
+            is_sunk = response.extensions.get("is_sunk", False)
+            assert isinstance(response.stream, httpx.AsyncByteStream)
+            async for data in response.stream if is_sunk else response.aiter_bytes():
+                if reading.refusal:
+                    reading.error_body += data
+                    if len(reading.error_body) >= _ERROR_BODY_BYTES:
+                        return
+                else:
+                    reading.received(data, self._clock())
+            reading.ended(self._clock())
+        finally:
+            await _close(response)
+
+    async def _look(self, response: httpx.Response) -> None:
+        # A hook, and not what `send` returns: httpx looks into redirects first, and fails where they lead to no URL.
+        reading: _Reading | None = response.request.extensions.get("sink")
+        if reading is not None:
+            reading.headed(response)
+        if response.extensions.get("is_sunk"):
+            return
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding and not {each.strip() for each in encoding.split(",")} <= self._decodes:
+            raise httpx.DecodingError(f"it is compressed as {encoding!r}, which was not asked for")
+
     async def get(self, url: str) -> Page | None:
         """Return what a GET answers, read whole and decoded; None where nothing came, or too much, in a few seconds."""
-        page = Page()
-        target = Target("GET", url, self.headers)
+        body = bytearray()
         try:
+            request = httpx.Request("GET", url, headers=self._headers, extensions={"timeout": self._timeout})
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                await self._transport.exchange(target, "", b"", page)
-        except _FAILURES:
+                response = await self._http.send(request, stream=True)
+                try:
+                    async for data in response.aiter_bytes():
+                        body += data
+                        if len(body) > _GET_BYTES:
+                            return None
+                finally:
+                    await _close(response)
+        except FAILURES:
             return None
-        return page if page.is_whole else None
+        return Page(response.status_code, bytes(body))
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""
@@ -133,48 +221,69 @@ class Client:
         return page is not None and page.status < 500
 
 
-class _Reading:
-    """Feed a response's body to its reader, or keep the start of what a status other than 2xx brings."""
+def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
+    """Return the headers of every request, with lower-case names; the user's own win, whatever their case."""
+    headers = {
+        "user-agent": f"spec-profile/{__version__}",
+        "accept": "text/event-stream" if config.streaming else "application/json",
+        # Compression would make chunks arrive when the compressor flushes, not when tokens are made.
+        "accept-encoding": "identity",
+        "content-type": "application/json",
+    }
+    if config.api_key:
+        headers["authorization"] = f"Bearer {config.api_key}"
+    elif server.credentials:
+        [request] = httpx.BasicAuth(*server.credentials).sync_auth_flow(httpx.Request("GET", "http://server"))
+        headers["authorization"] = request.headers["authorization"]
+    for name, value in config.headers:
+        headers[name.lower()] = value
+    return headers
 
-    def __init__(self, exchange: RequestTrace, reader: ResponseReader, limit: float) -> None:
-        self.refusal: Head | None = None
+
+class _Reading:
+    """The sink of one request: feed its response to a reader, or keep the start of what another status brings."""
+
+    def __init__(self, trace: RequestTrace, reader: ResponseReader, limit: float, clock: Callable[[], int]) -> None:
+        self.refusal = ""
+        """Status line of a response that is no success."""
         self.error_body = bytearray()
         self.deadline: asyncio.Timeout | None = None
-        self._exchange = exchange
+        self._trace = trace
         self._reader = reader
         self._limit = limit
-        self._decode: Callable[[bytes], bytes] | None = None
+        self._clock = clock
+        self._is_started = self._is_whole = False
 
-    def restart(self, now_ns: int) -> None:
-        self._exchange.retried = True
-        self._exchange.start_ns = now_ns
-        self._allow(self._limit)
+    def started(self, now_ns: int) -> None:
+        self._trace.start_ns = now_ns
+        if self._is_started:
+            self._trace.retried = True
+            self._allow(self._limit)
+        self._is_started = True
 
-    def head(self, head: Head, now_ns: int) -> None:
-        self._exchange.ack_ns = now_ns
-        self._exchange.status = head.status
-        if not head.is_success:
-            # The status has failed the request already: a body that never ends must not make a time-out of it.
-            self.refusal = head
-            self._allow(min(self._limit, _GET_TIMEOUT_SECONDS))
-        self._decode = decoder(head.headers.get("content-encoding", ""))
+    def headed(self, response: httpx.Response) -> None:
+        said = response.extensions
+        self._trace.ack_ns = said.get("headers_ns") or self._clock()
+        self._trace.connect_ns = said.get("connect_ns")
+        self._trace.status = response.status_code
+        if response.is_success:
+            return
+        # The status has failed the request already: a body that never ends must not make a time-out of it.
+        self._allow(min(self._limit, _GET_TIMEOUT_SECONDS))
+        self.refusal = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        if location := response.headers.get("location"):
+            self.refusal += f" to {location} (redirects are not followed)"
 
-    def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
-        if self._decode is not None:
-            data = self._decode(data)
-        if self.refusal is not None:
-            self.error_body += data
-            return len(self.error_body) >= _ERROR_BODY_BYTES
+    def received(self, data: bytes, now_ns: int) -> None:
         self._reader.feed(data, now_ns)
-        if self._reader.has_ended and not self._exchange.end_ns:
-            self._exchange.end_ns = now_ns
-            if not is_last:
-                self._allow(_AFTER_DONE_SECONDS)
-        return False
+        if self._reader.has_ended and not self._trace.end_ns:
+            self._trace.end_ns = now_ns
+            self._allow(_AFTER_DONE_SECONDS)
 
-    def end(self, now_ns: int) -> None:
-        self._exchange.end_ns = now_ns
-        if self.refusal is None:
+    def ended(self, now_ns: int) -> None:
+        if not self.refusal and not self._is_whole:
+            self._is_whole = True
+            self._trace.end_ns = now_ns
             self._reader.finish(now_ns)
 
     def _allow(self, seconds: float) -> None:
@@ -182,38 +291,40 @@ class _Reading:
             self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
-class Page:
-    """Read what a GET answers, as far as it is no larger than allowed: `status`, and `body` as it was before coding."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.body = bytearray()
-        self.is_success = False
-        self.is_whole = False
-        self._decode: Callable[[bytes], bytes] | None = None
-
-    def restart(self, now_ns: int) -> None:
-        pass
-
-    def head(self, head: Head, now_ns: int) -> None:
-        self.status, self.is_success = head.status, head.is_success
-        self._decode = decoder(head.headers.get("content-encoding", ""))
-
-    def data(self, data: bytes, now_ns: int, is_last: bool) -> bool:
-        self.body += data if self._decode is None else self._decode(data)
-        return len(self.body) > _GET_BYTES
-
-    def end(self, now_ns: int) -> None:
-        self.is_whole = True
+async def _close(response: httpx.Response) -> None:
+    await response.aclose()
+    # httpx's stream holds its response, and the response the stream: nothing would let go of it before a collection.
+    response.stream = httpx.ByteStream(b"")
 
 
-def _status_failure(head: Head, body: bytes, lost: str) -> RequestError:
-    text = f"HTTP {head.status} {head.reason}".strip()
-    if location := head.headers.get("location"):
-        text += f" to {location} (redirects are not followed)"
-    if said := _said(body) or (f"body lost ({lost})" if lost else ""):
-        text += f": {said}"
-    return RequestError(ErrorKind.HTTP_STATUS, text, head.status)
+class _NoCookies(httpx.Cookies):
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Leave the cookies of a response where they are."""
+
+
+class _CookielessClient(httpx.AsyncClient):
+    """Store no cookie: that of a load balancer, sent back, would keep the whole run at one replica."""
+
+    cookies = _NoCookies()  # type: ignore[override]  # nobody sets another
+
+
+class _QueryFilter(logging.Filter):
+    """Take queries, which may hold a key, out of the URLs that httpx logs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let each record through."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(_without_query(value) for value in record.args)
+        return True
+
+
+def _without_query(value: object) -> object:
+    return value.copy_with(query=b"...") if isinstance(value, httpx.URL) and value.query else value
+
+
+def _status_failure(status: int | None, reading: _Reading, lost: str) -> RequestError:
+    said = _said(bytes(reading.error_body)) or (f"body lost ({lost})" if lost else "")
+    return RequestError(ErrorKind.HTTP_STATUS, f"{reading.refusal}: {said}" if said else reading.refusal, status)
 
 
 def _said(body: bytes) -> str:

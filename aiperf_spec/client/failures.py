@@ -1,21 +1,18 @@
-"""Name what went wrong on the way to a server and back."""
+"""Name what went wrong on the way to a server and back, after httpx's tree of exceptions."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 
-from aiperf_spec.client.transport.errors import (
-    BrokenConnectionError,
-    NotConnectedError,
-    NotHTTPError,
-    ProxyRefusedError,
-    SilenceError,
-    StaleConnectionError,
-)
+import httpx
+
+from aiperf_spec.client.connection import CUT_OFF, NO_RESPONSE
 from aiperf_spec.models.run import ErrorKind, RequestError
-from aiperf_spec.wire.encoding import UndecodableError
 from aiperf_spec.wire.sse import EventTooLargeError
+
+FAILURES = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, TimeoutError, EventTooLargeError)
+"""What ends a request, and not the run."""
 
 
 class RequestFailedError(Exception):
@@ -26,15 +23,16 @@ class RequestFailedError(Exception):
         self.error = error
 
 
-_WORDINGS: tuple[tuple[type[BaseException], ErrorKind, str], ...] = (
-    (EventTooLargeError, ErrorKind.PROTOCOL, "the server sent {text}"),
-    (UndecodableError, ErrorKind.PROTOCOL, "the response cannot be decoded: {text}"),
-    (NotHTTPError, ErrorKind.PROTOCOL, "the response is not HTTP: {text}"),
-    (ProxyRefusedError, ErrorKind.CONNECT, "no connection through the proxy: {text}"),
-    (NotConnectedError, ErrorKind.CONNECT, "no connection: {text}"),
-    (SilenceError, ErrorKind.TIMEOUT, "the server fell silent: {text}"),
-    (StaleConnectionError, ErrorKind.DISCONNECTED, "the server closed the connection: {text}"),
-    (BrokenConnectionError, ErrorKind.DISCONNECTED, "the connection broke within the response: {cause}: {text}"),
+_WORDINGS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (EventTooLargeError, "the server sent {text}"),
+    (httpx.DecodingError, "the response cannot be decoded: {text}"),
+    (httpx.ProxyError, "no connection through the proxy: {text}"),
+    (
+        (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.InvalidURL),
+        "no connection: {text}",
+    ),
+    (httpx.TimeoutException, "the server fell silent: {text}"),
+    (httpx.RemoteProtocolError, "the response is not HTTP: {text}"),
 )
 _NO_CONNECTION: tuple[tuple[type[BaseException], str], ...] = (
     (socket.gaierror, "the host name cannot be resolved: {text}"),
@@ -44,21 +42,35 @@ _NO_CONNECTION: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def name_failure(error: BaseException, status: int | None) -> RequestError:
-    """Return what a transport's or a reader's exception means, and the classes of the exceptions behind it.
-
-    A failure not known by name is `disconnected`, with the exception's own name.
-    """
+    """Return what a transport's or a reader's exception means, and the classes of the exceptions behind it."""
     causes = _causes(error)
     chain = tuple(type(cause).__name__ for cause in causes)
+    return RequestError(_kind(error), _wording(error, causes, status), status, chain)
+
+
+def _kind(error: BaseException) -> ErrorKind:
+    if isinstance(error, EventTooLargeError):
+        return ErrorKind.MALFORMED
+    kinds = {kind.value: kind for kind in ErrorKind}
+    return next((kinds[c.__name__] for c in type(error).__mro__ if c.__name__ in kinds), ErrorKind.TRANSPORT_ERROR)
+
+
+def _wording(error: BaseException, causes: list[BaseException], status: int | None) -> str:
     text = _text(error)
-    if isinstance(error, NotConnectedError):
+    if text == NO_RESPONSE:
+        return "the server closed the connection without sending a response"
+    if isinstance(error, httpx.ConnectError):
         for kind_of_cause, wording in _NO_CONNECTION:
             if any(isinstance(cause, kind_of_cause) for cause in causes):
-                return RequestError(ErrorKind.CONNECT, wording.format(text=text), status, chain)
-    for kind_of_error, kind, wording in _WORDINGS:
-        if isinstance(error, kind_of_error):
-            return RequestError(kind, wording.format(text=text, cause=chain[-1]), status, chain)
-    return RequestError(ErrorKind.DISCONNECTED, f"{chain[0]}: {text}", status, chain)
+                return wording.format(text=text)
+    if not text.startswith(CUT_OFF):
+        for kind_of_error, wording in _WORDINGS:
+            if isinstance(error, kind_of_error):
+                return wording.format(text=text)
+    if not isinstance(error, httpx.TransportError):
+        return f"{type(error).__name__}: {text}"
+    where = "before" if status is None else "within"
+    return f"the connection broke {where} the response: {type(causes[-1]).__name__}: {text}"
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import os
+import ssl
+import time
+from collections.abc import Callable
 from ipaddress import ip_address, ip_network
+from urllib.request import getproxies, proxy_bypass
 
+import httpx
+
+from aiperf_spec.client.connection import NO_RESPONSE
+from aiperf_spec.client.stamping_transport import KEEP_ALIVE_SECONDS
 from aiperf_spec.config.server_url import Server
+from aiperf_spec.errors import ConfigError
 
 
 def proxy_for(server: Server) -> str | None:
     """Return the proxy that the environment names for this server, or None.
 
-    Reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` (lower case before upper, as curl does). Entries of
-    `no_proxy` are host names with their subdomains, addresses, networks such as `fe80::/10`, or `*`; one that cannot be
-    read matches nothing. Loopback addresses are never sent through a proxy: it would measure another machine's.
+    The standard library reads `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy` (lower case before upper, as curl
+    does), and a system's own settings. Entries of `no_proxy` may also be networks such as `fe80::/10`, and names that
+    begin with `*.`; one that cannot be read matches nothing. Loopback addresses are never sent through a proxy: it
+    would measure another machine's.
     """
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
-    from urllib.request import getproxies_environment
-
-    proxies = getproxies_environment()
-    scheme = server.root.partition(":")[0]
+    proxies = getproxies()
+    scheme, _, rest = server.root.partition("://")
     proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or _is_loopback(server.host) or _is_exempt(server, proxies.get("no", "")):
+    authority = rest.partition("/")[0]
+    if (
+        not proxy
+        or _is_loopback(server.host)
+        or proxy_bypass(authority)
+        or _is_exempt(server.host, proxies.get("no", ""))
+    ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
@@ -34,22 +45,50 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost" or host.lower().endswith(".localhost")
 
 
-def _is_exempt(server: Server, entries: str) -> bool:
-    host = server.host.lower()
-    authority = server.root.partition("://")[2].partition("/")[0].lower()
+def _is_exempt(host: str, entries: str) -> bool:
     for entry in (part.strip().lower() for part in entries.split(",")):
-        if not entry:
+        if entry.startswith("*.") and host.lower().endswith(entry[1:]):
+            return True
+        try:
+            if ip_address(host) in ip_network(entry.strip("[]"), strict=False):
+                return True
+        except ValueError:
             continue
-        if entry == "*" or authority == entry:
-            return True
-        name = entry.strip("[]").removeprefix("*").removeprefix(".")
-        if host == name or host.endswith(f".{name}") or _in_network(host, entry):
-            return True
     return False
 
 
-def _in_network(host: str, entry: str) -> bool:
-    try:
-        return ip_address(host) in ip_network(entry, strict=False)
-    except ValueError:
-        return False
+class ProxyTransport(httpx.AsyncHTTPTransport):
+    """Reach servers through a proxy, and replace a dead kept-alive connection once, as `StampingTransport` does.
+
+    Raises `ConfigError` for a proxy that cannot be used.
+    """
+
+    def __init__(self, proxy: str, tls: ssl.SSLContext, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._clock = clock
+        limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS)
+        try:
+            super().__init__(verify=tls, trust_env=False, limits=limits, proxy=proxy)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise ConfigError(f"the proxy that the environment names cannot be used: {error}") from None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request; its sink is told when it starts."""
+        connected = False
+
+        async def trace(name: str, info: object) -> None:
+            nonlocal connected
+            connected = connected or name.startswith("connection.")
+
+        request.extensions["trace"] = trace
+        sink = request.extensions.get("sink")
+        if sink is not None:
+            sink.started(self._clock())
+        try:
+            return await super().handle_async_request(request)
+        except httpx.RemoteProtocolError as error:
+            # Known to be kept alive where no new connection was reported.
+            if connected or str(error) != NO_RESPONSE:
+                raise
+        if sink is not None:
+            sink.started(self._clock())
+        return await super().handle_async_request(request)

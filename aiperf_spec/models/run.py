@@ -27,13 +27,26 @@ class Phase(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Name how a request failed."""
+    """Name how a request failed: as httpx names its exceptions, or what is wrong with the response that came."""
 
-    CONNECT = "connect"
+    CONNECT_ERROR = "ConnectError"
     """No connection: refused, unreachable, unresolved, or TLS failed."""
-    TIMEOUT = "timeout"
-    DISCONNECTED = "disconnected"
+    CONNECT_TIMEOUT = "ConnectTimeout"
+    PROXY_ERROR = "ProxyError"
+    """The proxy made no connection to the server."""
+    READ_ERROR = "ReadError"
     """The connection broke before or within the response."""
+    READ_TIMEOUT = "ReadTimeout"
+    """The response was not whole in time, or nothing came for too long."""
+    WRITE_ERROR = "WriteError"
+    WRITE_TIMEOUT = "WriteTimeout"
+    """The server took too long to take the request."""
+    REMOTE_PROTOCOL_ERROR = "RemoteProtocolError"
+    """What came was not HTTP, or the server closed the connection before its response was whole."""
+    DECODING_ERROR = "DecodingError"
+    """The body was not in the encoding that its header names, or in one that was not asked for."""
+    TRANSPORT_ERROR = "TransportError"
+    """Any other of httpx's errors."""
     HTTP_STATUS = "http_status"
     """The status was not 2xx."""
     SERVER_ERROR = "server_error"
@@ -43,10 +56,28 @@ class ErrorKind(StrEnum):
     EMPTY = "empty"
     """A response without a single token."""
     MALFORMED = "malformed_response"
-    PROTOCOL = "protocol"
-    """What came was not HTTP, could not be decoded, or was larger than allowed."""
+    """What came was no response of such a server, or larger than allowed."""
     CANCELLED = "cancelled"
     """Ours: the run was stopped while the request was in flight."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorKind | None:
+        # The names in files that were written by version 0.1.
+        former = {
+            "connect": cls.CONNECT_ERROR,
+            "timeout": cls.READ_TIMEOUT,
+            "disconnected": cls.READ_ERROR,
+            "protocol": cls.REMOTE_PROTOCOL_ERROR,
+        }
+        return former.get(value) if isinstance(value, str) else None
+
+    @classmethod
+    def read(cls, name: Any) -> ErrorKind:
+        """Return the kind that a file names; `server_error` for a name that is not known, which AIPerf has many of."""
+        try:
+            return cls(name)
+        except ValueError:
+            return cls.SERVER_ERROR
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,6 +134,8 @@ class RequestRecord:
     """What `request_id` is without its last 12 digits; "" where the record was read from a file."""
     scheduled_ns: int | None = None
     """When an open loop's schedule had it due."""
+    connect_ns: int | None = None
+    """What opening a connection took (DNS, TCP, TLS); None where one was kept alive, or the transport does not say."""
     ack_ns: int | None = None
     first_content_ns: int | None = None
     last_content_ns: int | None = None

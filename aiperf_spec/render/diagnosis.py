@@ -104,7 +104,7 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
 def _mend(record: RequestRecord | None) -> str:
     if record is None or record.error is None or record.error.kind is ErrorKind.CANCELLED:
         return "ask again: the request was stopped before it ended"
-    if record.error.kind is ErrorKind.CONNECT:
+    if record.error.kind in (ErrorKind.CONNECT_ERROR, ErrorKind.CONNECT_TIMEOUT, ErrorKind.PROXY_ERROR):
         return "check that the server runs and that --url names it"
     if record.error.status in (401, 403):
         return "give the server's key with --api-key or OPENAI_API_KEY"

@@ -110,7 +110,7 @@ def all_failed(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     done = _run(f"http://127.0.0.1:{port}", folder / "a", "--request-count", "4")
     assert done.returncode == 1
     assert "0 of 4 requests succeeded, 4 failed" in done.stdout
-    assert re.search(r"^connect +4 +no connection: .*127\.0\.0\.1", done.stdout, re.MULTILINE)
+    assert re.search(r"^ConnectError +4 +no connection: .*127\.0\.0\.1", done.stdout, re.MULTILINE)
     for text in ("0.00", "TTFT", "ITL", "Request latency", "Acceptance length", "Duration", "Throughput"):
         assert text not in done.stdout
     document = strict_json((folder / "a" / "profile_export_aiperf.json").read_text())
@@ -120,7 +120,7 @@ def all_failed(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert document.get("request_throughput") is None
     assert document.get("benchmark_duration") is None
     lines = json_lines(folder / "a" / "profile_export.jsonl")
-    assert [(line["metrics"], line["error"]["type"]) for line in lines] == [({}, "connect")] * 4
+    assert [(line["metrics"], line["error"]["type"]) for line in lines] == [({}, "ConnectError")] * 4
 
 
 def interrupted(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

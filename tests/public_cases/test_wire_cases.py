@@ -104,10 +104,10 @@ def one_bad_response(run: Run) -> None:
 
 def dropped_connection(run: Run) -> None:
     aborted, was_reset = map(_error, run.records)
-    assert aborted.kind is was_reset.kind is ErrorKind.DISCONNECTED
-    assert aborted.cause_chain == ("IncompleteResponseError",)
-    assert was_reset.cause_chain == ("BrokenConnectionError", "ConnectionResetError")
-    assert "IncompleteResponseError" in aborted.message
+    assert (aborted.kind, was_reset.kind) == (ErrorKind.REMOTE_PROTOCOL_ERROR, ErrorKind.READ_ERROR)
+    assert aborted.cause_chain == ("RemoteProtocolError",)
+    assert was_reset.cause_chain == ("ReadError", "ConnectionResetError")
+    assert "peer closed connection without sending complete message body" in aborted.message
     assert "ConnectionResetError" in was_reset.message
     assert "the connection broke within the response" in run.printed
     assert [line["error"]["cause_chain"] for line in run.lines()] == [
@@ -180,7 +180,7 @@ def test_slow_first_token(case_id: str, tmp_path: Path) -> None:
     (response,) = case.script["responses"]
     silent = {"responses": [response | {"chunks": [], "end": "hang"}]}
     limited = run_case(case, tmp_path / "limited", silent, request_timeout_seconds=0.5)
-    assert _error(limited.only).kind is ErrorKind.TIMEOUT
+    assert _error(limited.only).kind is ErrorKind.READ_TIMEOUT
     assert "no complete response within 0.5 s (--request-timeout-seconds)" in limited.printed
 
 
@@ -196,5 +196,5 @@ def test_a_connection_gone_stale_is_replaced_once(tmp_path: Path) -> None:
         "1 request met a kept-alive connection that the server had closed, and went out once more on a fresh one"
     ]
     twice = run_case(case, tmp_path / "twice", {"responses": [good | {"end": "unanswered"}]})
-    assert _error(twice.only).kind is ErrorKind.DISCONNECTED
+    assert _error(twice.only).kind is ErrorKind.REMOTE_PROTOCOL_ERROR
     assert len(twice.stub.posts) == 2

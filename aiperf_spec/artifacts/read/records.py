@@ -117,8 +117,7 @@ def _acceptance(value: dict[str, Any]) -> SpecDecodeAcceptanceRecord:
 def _error(value: dict[str, Any] | None) -> RequestError | None:
     if value is None:
         return None
-    known = value.get("type") in set(ErrorKind)
-    kind = ErrorKind(value["type"]) if known else ErrorKind.SERVER_ERROR
+    kind = ErrorKind.read(value.get("type"))
     return RequestError(kind, value["message"], value.get("code"), tuple(value.get("cause_chain") or ()))
 
 

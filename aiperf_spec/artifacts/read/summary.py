@@ -93,7 +93,10 @@ def _errors(value: Any) -> list[ErrorGroup]:
     for entry in value if isinstance(value, list) else ():
         details = dig(entry, "error_details")
         kind, message, code = dig(details, "type"), dig(details, "message"), dig(details, "code")
-        known = ErrorKind(kind) if kind in set(ErrorKind) else ErrorKind.SERVER_ERROR
         status = code if isinstance(code, int) else None
-        groups.append(ErrorGroup(RequestError(known, str(message or kind or ""), status), _count(dig(entry, "count"))))
+        groups.append(
+            ErrorGroup(
+                RequestError(ErrorKind.read(kind), str(message or kind or ""), status), _count(dig(entry, "count"))
+            )
+        )
     return groups

@@ -1,4 +1,9 @@
-"""Talk to servers without a proxy: connections as many as requests, kept alive between them."""
+"""Talk to servers without a proxy: connections as many as requests, kept alive between them.
+
+httpx's own transport parses each chunk of a response in Python and wakes a task for it. This one hands what a read
+brought to the request's sink in the read's own callback, so that its stamp is the time at which it was read and not the
+time at which somebody got round to it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,15 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+import httpx
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from aiperf_spec.client.transport.connection import Connection
-from aiperf_spec.client.transport.errors import NotConnectedError, StaleConnectionError
-from aiperf_spec.client.transport.exchange import CONNECT_TIMEOUT_SECONDS, KEEP_ALIVE_SECONDS, Origin, Reader, Target
+from aiperf_spec.client.connection import Connection, Sink
 
+KEEP_ALIVE_SECONDS = 60.0
 _RESOLVED_SECONDS = 10.0
 """How long a name's addresses are used before they are asked for again."""
 _ARRIVAL_SECONDS = 0.5
@@ -25,40 +30,74 @@ _EYEBALLS_SECONDS = 0.25
 """How long one address may take before the next is tried beside it (RFC 8305)."""
 
 
-class DirectTransport:
-    """Send requests to any origin; `tls` gives the context for https, when one is needed."""
+class StampingTransport(httpx.AsyncBaseTransport):
+    """Send the requests of an `httpx.AsyncClient`; `tls` gives the context for https, when one is needed.
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext], clock: Callable[[], int]) -> None:
+    A request may bring a `Sink` as `extensions["sink"]`; without one, and for statuses other than 2xx and encoded
+    bodies, the body comes through the response's stream. A response's extensions say more: "headers_ns" is when its
+    headers were whole, "connect_ns" what opening a connection took (DNS, TCP, TLS), None where one was kept alive, and
+    "is_sunk" whether its sink gets the body.
+    Request bodies are sent whole, and must be known when the request is made.
+    """
+
+    def __init__(
+        self,
+        tls: Callable[[], ssl.SSLContext] = httpx.create_ssl_context,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
         self._tls = tls
         self._clock = clock
-        self._pools: dict[Origin, _Pool] = {}
+        self._pools: dict[tuple[str, bytes, int | None], _Pool] = {}
 
-    async def exchange(self, target: Target, request_id: str, body: bytes, reader: Reader) -> None:
-        """Send one request; see `Transport`.
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request and return its response, once its headers are whole.
 
         A kept-alive connection that ends before any byte of the response is replaced once: the server had closed it
         before it could see the request.
         """
-        pool = self._pool(target.origin)
-        own = f"x-request-id: {request_id}\r\ncontent-length: {len(body)}\r\n" if request_id else ""
-        request = b"%b%b\r\n%b" % (target.opening, own.encode("ascii"), body)
+        sink: Sink | None = request.extensions.get("sink")
+        if sink is not None:
+            sink.started(self._clock())
+        timeout: dict[str, float | None] = request.extensions.get("timeout", {})
+        pool = self._pool(request.url)
+        head = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+        head += [b"%b: %b" % pair for pair in request.headers.raw]
+        data = b"%b\r\n\r\n%b" % (b"\r\n".join(head), request.read())
+        connect_ns = None
         connection = pool.take_idle()
         if connection is not None:
             try:
-                await connection.exchange(request, reader)
-            except StaleConnectionError:
-                reader.restart(self._clock())
-            else:
-                pool.give_back(connection)
-                return
-        connection = await pool.connect()
-        await connection.exchange(request, reader)
-        pool.give_back(connection)
+                await connection.send(data, sink, timeout)
+            except (httpx.NetworkError, httpx.RemoteProtocolError):
+                if connection.is_answered:
+                    raise
+                connection = None
+                if sink is not None:
+                    sink.started(self._clock())
+        if connection is None:
+            begun_ns = self._clock()
+            connection = await pool.connect(timeout.get("connect"))
+            connect_ns = self._clock() - begun_ns
+            await connection.send(data, sink, timeout)
+        return httpx.Response(
+            connection.status,
+            headers=connection.headers,
+            stream=_Body(connection, pool),
+            extensions={
+                "reason_phrase": connection.reason,
+                "headers_ns": connection.headers_ns,
+                "connect_ns": connect_ns,
+                "is_sunk": connection.is_sunk,
+            },
+        )
 
-    def _pool(self, origin: Origin) -> _Pool:
-        pool = self._pools.get(origin)
+    def _pool(self, url: httpx.URL) -> _Pool:
+        key = url.scheme, url.raw_host, url.port
+        pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[origin] = _Pool(origin, self._tls if origin.is_secure else None, self._clock)
+            tls = self._tls if url.scheme == "https" else None
+            port = url.port or (80 if tls is None else 443)
+            pool = self._pools[key] = _Pool(url.raw_host.decode("ascii"), port, tls, self._clock)
         return pool
 
     async def aclose(self) -> None:
@@ -68,12 +107,34 @@ class DirectTransport:
         await asyncio.sleep(0)
 
 
+class _Body(httpx.AsyncByteStream):
+    """The body of a response, in pieces: none where a sink takes it, and then the wait for its end."""
+
+    def __init__(self, connection: Connection, pool: _Pool) -> None:
+        self._connection = connection
+        self._pool = pool
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        piece = await self._connection.read()
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        self._pool.give_back(self._connection)
+
+
 class _Pool:
     """The connections to one host and port."""
 
-    def __init__(self, origin: Origin, tls: Callable[[], ssl.SSLContext] | None, clock: Callable[[], int]) -> None:
-        self._host = origin.host
-        self._port = origin.port
+    def __init__(
+        self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, clock: Callable[[], int]
+    ) -> None:
+        self._host = host
+        self._port = port
         self._tls = tls
         self._clock = clock
         self._idle: list[Connection] = []
@@ -96,7 +157,7 @@ class _Pool:
         return None
 
     def give_back(self, connection: Connection) -> None:
-        if connection.is_open:
+        if connection.release():
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
 
@@ -112,36 +173,35 @@ class _Pool:
             connection.abort()
         self._idle.clear()
 
-    async def connect(self) -> Connection:
-        """Return a new connection; raises `NotConnectedError`.
+    async def connect(self, seconds: float | None) -> Connection:
+        """Return a new connection; raises `httpx.ConnectError` or, after as many seconds, `httpx.ConnectTimeout`.
 
         It is opened by a task of its own, which goes on where the asker is cancelled or loses patience: a connection
         that is made in that very moment would be nobody's, and loops differ in what becomes of it.
         """
-        opening = asyncio.create_task(self._open())
+        opening = asyncio.create_task(self._open(seconds))
         self._openings.add(opening)
         opening.add_done_callback(self._openings.discard)
         try:
-            done, _ = await asyncio.wait({opening}, timeout=CONNECT_TIMEOUT_SECONDS)
-            if not done:
-                raise TimeoutError
-        except (asyncio.CancelledError, TimeoutError) as left:
+            done, _ = await asyncio.wait({opening}, timeout=seconds)
+        except asyncio.CancelledError:
             opening.add_done_callback(_drop)
-            if isinstance(left, TimeoutError):
-                raise NotConnectedError(f"none within {CONNECT_TIMEOUT_SECONDS:g} s") from None
             raise
+        if not done:
+            opening.add_done_callback(_drop)
+            raise httpx.ConnectTimeout(f"none within {seconds:g} s")
         try:
             return opening.result()
         except UnicodeError as error:  # the resolver's, of a label that is empty or too long
-            raise NotConnectedError(f"{self._host}: no name that a host can have") from error
+            raise httpx.ConnectError(f"{self._host}: no name that a host can have") from error
         except (OSError, RuntimeError) as error:  # ssl.SSLError and socket.gaierror are OSErrors
             reason = getattr(error, "strerror", None) or error
-            raise NotConnectedError(f"{self._host}:{self._port}: {reason}") from error
+            raise httpx.ConnectError(f"{self._host}:{self._port}: {reason}") from error
         finally:
             # The task holds its error, and the error this frame.
             del opening
 
-    async def _open(self) -> Connection:
+    async def _open(self, seconds: float | None) -> Connection:
         loop = asyncio.get_running_loop()
 
         def protocol() -> Connection:
@@ -149,11 +209,7 @@ class _Pool:
 
         options: dict[str, Any] = {}
         if self._tls is not None:
-            options = {
-                "ssl": self._tls(),
-                "server_hostname": self._host,
-                "ssl_handshake_timeout": CONNECT_TIMEOUT_SECONDS,
-            }
+            options = {"ssl": self._tls(), "server_hostname": self._host, "ssl_handshake_timeout": seconds}
         if _is_address(self._host):
             made = await loop.create_connection(protocol, self._host, self._port, **options)
         else:

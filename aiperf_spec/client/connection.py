@@ -1,0 +1,320 @@
+"""One HTTP/1.1 connection: a request out, its response in, each read under the time at which it was read.
+
+The parser is llhttp's, through httptools: it splits a read into the pieces of a body without a line of Python for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import httptools
+import httpx
+
+_MAX_HEAD_BYTES = 1024 * 1024
+"""More than any server's headers take; the parser itself has no limit."""
+_EARLY_READS = 16
+"""Reads that are kept for the first request."""
+# httpcore's own words, so that what happened is told in the same way whichever transport was in use.
+NO_RESPONSE = "Server disconnected without sending a response."
+CUT_OFF = "peer closed connection without sending complete message body"
+
+
+class Sink(Protocol):
+    """Take what a transport tells of a request while it happens. Times are of the transport's clock, in ns.
+
+    A request hands one to the transport as `extensions["sink"]`. What a method raises ends the request, closes the
+    connection and is raised to whoever sent the request.
+    """
+
+    def started(self, now_ns: int) -> None:
+        """Note that the transport has the request: once more where a dead connection made it send it again."""
+
+    def received(self, data: bytes, now_ns: int) -> None:
+        """Take what one read brought of the body; called for bodies with status 2xx and no content encoding alone."""
+
+    def ended(self, now_ns: int) -> None:
+        """Note that such a body is whole."""
+
+
+class Connection(asyncio.Protocol):
+    """Carry one request at a time. `is_open` says whether it may carry another; while it is, it is in `among`.
+
+    Once `send` has returned, `status`, `reason`, `headers` and `headers_ns` are of the response, and `is_sunk` says
+    whether the sink gets its body.
+    """
+
+    def __init__(self, clock: Callable[[], int], among: set[Connection]) -> None:
+        self.is_open = False
+        self.idle_since = 0.0
+        self._clock = clock
+        self._among = among
+        self._transport: asyncio.Transport | None = None
+        self._timeout: dict[str, float | None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_new = True
+        # What came before the first request was written: some servers answer when they accept.
+        self._early: list[tuple[bytes, int]] = []
+        self._ending: tuple[Exception | None] | None = None
+        self._pieces: list[bytes] = []
+        self._reset(None)
+        # The parser looks names up once, when it is made: a method of C where that is all there is to do.
+        self.on_body = self._pieces.append
+        self._parser: Any = httptools.HttpResponseParser(self)
+        # What servers send in practice, and what curl and browsers take.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True, lenient_headers=True
+        )
+
+    def _reset(self, sink: Sink | None) -> None:
+        self.status = 0
+        self.reason = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers_ns = 0
+        self.is_answered = False
+        self._sink = sink
+        self.is_sunk = False
+        self._error: Exception | None = None
+        self._is_busy = False
+        self._is_interim = False
+        self._is_complete = False
+        self._keep_alive = False
+        self._last_ns = 0
+        self._framing_bytes = 0
+
+    async def send(self, request: bytes, sink: Sink | None, timeout: dict[str, float | None]) -> None:
+        """Send a request's bytes and wait for the response's headers.
+
+        `timeout` are httpx's, in seconds: "write" is how long bytes may stay unsent, "read" how long nothing may come.
+        Raises httpx's errors, and what the sink raises; the connection is closed then.
+        """
+        assert self._transport is not None
+        self._reset(sink)
+        self._timeout = timeout
+        self._is_busy, self._is_new = True, False
+        self._last_ns = self._clock()
+        if self._ending is None:
+            self._transport.write(request)
+        early, self._early = self._early, []
+        for data, at_ns in early:
+            self._receive(data, at_ns)
+        if self._ending is not None:
+            self._lose(*self._ending)
+        if self._is_busy:
+            self._check_silence()
+        while not self.status:
+            await self._wait()
+
+    async def read(self) -> bytes | None:
+        """Return the next piece of the body, or None at its end; a body that a sink takes has no pieces."""
+        while not self._pieces or self.is_sunk:
+            if self._is_complete and self._error is None:
+                return None
+            await self._wait()
+        return self._pieces.pop(0)
+
+    async def _wait(self) -> None:
+        if self._error is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            except BaseException:
+                self.abort()
+                raise
+            finally:
+                self._waiter = None
+            return
+        error, self._error = self._error, httpx.ReadError("the connection is closed")
+        try:
+            raise error
+        finally:
+            # An error holds the frames that it passed, and this one would hold the error: a circle.
+            del error
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def release(self) -> bool:
+        """Say whether the connection may carry another request; close it where its response is not whole."""
+        if not self._is_complete:
+            self.abort()
+        self._sink = None
+        self._pieces.clear()
+        return self.is_open
+
+    def abort(self) -> None:
+        """Close the connection at once, whatever is under way."""
+        self._finish(httpx.ReadError("the connection was closed"))
+
+    def _check_silence(self) -> None:
+        # One timer for a request, which looks when the last bytes came, rather than one for each read.
+        assert self._transport is not None
+        unsent = self._transport.get_write_buffer_size() > 0
+        limit = (unsent and self._timeout.get("write")) or self._timeout.get("read")
+        if not limit:
+            return
+        left = limit - (self._clock() - self._last_ns) / 1e9
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._check_silence)
+        elif unsent:
+            self._finish(httpx.WriteTimeout(f"it took nothing more of the request for {limit:g} s"))
+        else:
+            self._finish(httpx.ReadTimeout(f"nothing came for {limit:g} s"))
+
+    # asyncio calls these.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self.is_open = True
+        self._among.add(self)
+        # What lies between may forget a connection on which nothing is said for minutes.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what a read brought, under one stamp: the time at which it was read."""
+        now_ns = self._clock()
+        if self._is_busy:
+            self._receive(data, now_ns)
+        elif self._is_new and len(self._early) < _EARLY_READS:
+            self._early.append((data, now_ns))
+        else:
+            # Nothing was asked: it would be taken for a part of the next response.
+            self.abort()
+
+    def _receive(self, data: bytes, now_ns: int) -> None:
+        if not self._is_busy:
+            return
+        self._last_ns = now_ns
+        self.is_answered = True
+        fault: Exception | None = None
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            fault = httpx.RemoteProtocolError("the server switches to another protocol")
+        except httptools.HttpParserError as error:
+            # Behind a whole response the fault is not the response's.
+            self._keep_alive = False
+            fault = None if self._is_complete else httpx.RemoteProtocolError(str(error))
+        if self._pieces:
+            if self.is_sunk:
+                body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+                self._pieces.clear()
+                try:
+                    self._sink.received(body, now_ns)  # type: ignore[union-attr]  # there is one where it takes bodies
+                except Exception as error:  # whatever it is, it is the asker's
+                    fault = error
+        else:
+            # Headers, trailers or the frames of chunks: the parser has no limit of its own.
+            self._framing_bytes += len(data)
+            if self._framing_bytes > _MAX_HEAD_BYTES:
+                fault = fault or httpx.RemoteProtocolError(f"headers of more than {_MAX_HEAD_BYTES >> 20} MiB")
+        if self.status and not self.headers_ns:
+            self.headers_ns = now_ns
+            self._wake()
+        if fault is not None:
+            self._finish(fault)
+        elif self._is_complete:
+            self._end(now_ns)
+        elif not self.is_sunk:
+            self._wake()
+
+    def _end(self, now_ns: int) -> None:
+        try:
+            if self.is_sunk and self._sink is not None:
+                self._sink.ended(now_ns)
+        except Exception as error:  # as above
+            self._finish(error)
+        else:
+            self._finish(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what was under way: well, where the response had no other end than the connection's."""
+        self.is_open = False
+        self._among.discard(self)
+        self._ending = (exc,)
+        if not self._is_new:
+            self._lose(exc)
+
+    def _lose(self, exc: Exception | None) -> None:
+        # It refers back to here, and a run leaves circles of old objects to its end.
+        self._parser = None
+        if not self._is_busy:
+            return
+        if exc is not None:
+            failure: Exception = httpx.ReadError(str(exc))
+            failure.__cause__ = exc
+            self._finish(failure)
+        elif not self.is_answered:
+            self._finish(httpx.RemoteProtocolError(NO_RESPONSE))
+        elif self.status and _ends_with_connection(self.headers):
+            self._is_complete = True
+            self._end(self._clock())
+        else:
+            where = "it ended before the body did" if self.status else "it ended before the headers did"
+            self._finish(httpx.RemoteProtocolError(f"{CUT_OFF} ({where})"))
+
+    def _finish(self, failure: Exception | None) -> None:
+        self._error = failure
+        self._is_busy = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        transport = self._transport
+        # A server may answer before it has read the request: what is left of it would go before the next one.
+        if transport is not None and (failure is not None or not self._keep_alive or transport.get_write_buffer_size()):
+            self.is_open = False
+            transport.abort()
+        self._wake()
+
+    # The parser calls these.
+
+    def on_message_begin(self) -> None:
+        """Refuse a second response to one request."""
+        if self._is_complete:
+            raise _ExcessError
+
+    def on_status(self, reason: bytes) -> None:
+        """Take the reason phrase, or a part of it."""
+        self.reason += reason
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer, which nobody asked for."""
+        if not self.status:
+            self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Take status and headers; those of an interim response, such as 100, are dropped."""
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self._is_interim = True
+            self.reason = b""
+            self.headers.clear()
+            return
+        self.status = status
+        self._keep_alive = self._parser.should_keep_alive()
+        self.is_sunk = self._sink is not None and 200 <= status < 300 and not _is_encoded(self.headers)
+
+    def on_message_complete(self) -> None:
+        """Note that the response is whole."""
+        if self._is_interim:
+            self._is_interim = False
+        else:
+            self._is_complete = True
+
+
+class _ExcessError(Exception):
+    """Stop the parser at bytes behind the response: nobody asked for what they begin."""
+
+
+def _is_encoded(headers: list[tuple[bytes, bytes]]) -> bool:
+    return any(n.lower() == b"content-encoding" and v.strip().lower() not in (b"", b"identity") for n, v in headers)
+
+
+def _ends_with_connection(headers: list[tuple[bytes, bytes]]) -> bool:
+    fields = {name.lower(): value.lower() for name, value in headers}
+    return b"content-length" not in fields and b"chunked" not in fields.get(b"transfer-encoding", b"")
