@@ -75,10 +75,12 @@ class AdapterRegistry:
     def server_timing(self, responses: list[ParsedResponse]) -> ServerTiming | None:
         """Return the last figures that the engine itself sent of a request's time; None where it sent none."""
         for response in reversed(responses):
-            for path, sent in (response.engine_timings or {}).items():
-                for engine in self.engines.values():
-                    if engine.timing is not None and engine.timing.path == path and (found := engine.timing.read(sent)):
-                        return found
+            if response.engine_timings is None:
+                continue
+            for engine in self.engines.values():
+                sent = None if engine.timing is None else response.engine_timings.get(engine.timing.path)
+                if engine.timing is not None and sent is not None and (found := engine.timing.read(sent)) is not None:
+                    return found
         return None
 
     @property

@@ -42,18 +42,22 @@ class VersionWatch:
     def compare_timings(self, responses: Sequence[ParsedResponse], engines: Sequence[EngineDescription]) -> None:
         """Compare the objects with engines' own timing with the keys that are known there."""
         for response in responses:
-            for path, sent in (response.engine_timings or {}).items():
-                for engine in engines:
-                    if engine.timing is None or engine.timing.path != path or engine.payload is None:
-                        continue
-                    known = engine.timing.known
-                    objects = (value for value in sent.values() if isinstance(value, dict))
-                    if sent.keys() & known or any(engine.payload.shared_with(value) for value in objects):
-                        unknown = (".".join((*path, name)) for name in sent if name not in known)
-                        self._note(engine.name, engine.payload, unknown)
+            if response.engine_timings is None:
+                continue
+            for engine in engines:
+                timing, fields = engine.timing, engine.payload
+                if timing is None or fields is None or timing.path not in response.engine_timings:
+                    continue
+                sent, known = response.engine_timings[timing.path], timing.known
+                objects = (value for value in sent.values() if isinstance(value, dict))
+                if sent.keys() & known or any(fields.shared_with(value) for value in objects):
+                    unknown = (".".join((*timing.path, name)) for name in sent if name not in known)
+                    self._note(engine.name, fields, unknown)
 
     def _note(self, engine: str, fields: PayloadFields, unknown: Iterable[str], missing: Iterable[str] = ()) -> None:
-        differences = self._by_engine.setdefault(engine, _Differences(fields.version))
+        differences = self._by_engine.get(engine)
+        if differences is None:
+            differences = self._by_engine[engine] = _Differences(fields.version)
         for names, found in ((differences.unknown, unknown), (differences.missing, missing)):
             for name in found:
                 if len(names) <= _LISTED:

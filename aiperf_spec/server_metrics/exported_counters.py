@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.category_totals import CategoryTotals
 
 
-@dataclass(slots=True, frozen=True)
-class CountedAcceptance:
-    """Growth of the counters of speculation, over all series."""
-
-    accepted: int
-    steps: int
-    proposed: int
-
-
-def counted_acceptance(document: dict[str, Any]) -> CountedAcceptance | None:
+def counted_acceptance(document: dict[str, Any]) -> CategoryTotals | None:
     """Return what the counters of an export grew by, all series together; None where one is missing or was reset."""
     for engine in known_engines().values():
         counters = engine.counters
         names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
         accepted, steps, proposed = (_total(document, name) for name in names)
         if accepted is not None and proposed is not None and steps:
-            return CountedAcceptance(accepted, steps, proposed)
+            return CategoryTotals(accepted=accepted, steps=steps, proposed=proposed)
     return None
 
 

@@ -73,10 +73,8 @@ def _parse_object(obj: dict[str, Any], arrival_ns: int, payload_paths: Paths, ti
         response.usage = _usage(usage)
     response.spec_decode_stats = _capture(obj, payload_paths)
     for path in timing_paths:
-        found: list[Any] = []
-        _collect(obj, path, 0, found)
-        if found and isinstance(found[0], dict):
-            response.engine_timings = {**(response.engine_timings or {}), path: found[0]}
+        if path[0] in obj and isinstance(found := _capture(obj, (path,)), dict):
+            response.engine_timings = {**(response.engine_timings or {}), path: found}
     return response
 
 

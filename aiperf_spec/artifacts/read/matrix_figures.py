@@ -126,7 +126,7 @@ def _from_server(run: RunFolder, metric: MatrixMetric) -> RunFigures:
         return figures
     column = run.selector_category or WHOLE_RUN
     if (counts := counted_acceptance(document)) is not None:
-        figures.pools[column] = CategoryTotals(0, counts.accepted, counts.steps, counts.proposed)
+        figures.pools[column] = counts
         return figures
     value = length_gauge(document) if metric is MatrixMetric.ACCEPT_LENGTH else rate_gauge(document)
     if value is not None:
