@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 import typer
@@ -17,14 +17,14 @@ from pydantic import BaseModel, ValidationError
 
 import aiperf_spec
 from aiperf_spec.cli.options import takes
-from aiperf_spec.config.option import Option, Options, Panel, declarations
+from aiperf_spec.config.option import LOAD, OUTPUT, SERVER, Options, declared, option
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 DECLARATION = """
-    min_tokens: Annotated[
-        int | None, Option("The fewest tokens to ask for.", Panel.REQUEST, "N", "endpoint.min_tokens", ge=1)
-    ] = None
+    min_tokens: int | None = option(
+        "The fewest tokens to ask for.", REQUEST, "N", "endpoint.min_tokens", ge=1, default=None
+    )
 """
 SHOWN = """
 import json
@@ -45,8 +45,8 @@ print(json.dumps({"yaml": text, "read": parse_config(text, "f", {}, None)["min_t
 def test_a_declaration_alone_adds_an_option(tmp_path: Path) -> None:
     package = tmp_path / "aiperf_spec"
     shutil.copytree(Path(aiperf_spec.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    declared = package / "config" / "run_options.py"
-    declared.write_text(declared.read_text() + DECLARATION)
+    declarations = package / "config" / "run_options.py"
+    declarations.write_text(declarations.read_text() + DECLARATION)
 
     def python(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "COLUMNS": "120"}
@@ -85,11 +85,11 @@ def test_the_models_have_the_declared_fields_and_no_others() -> None:
 
 
 class Few(Options):
-    level: Annotated[int, Option("How high.", Panel.LOAD, "N", "endpoint.level", ge=1, le=9)] = 2
-    share: Annotated[float | None, Option("Part.", Panel.LOAD, gt=0)] = None
-    name: Annotated[str, Option("A name.", Panel.SERVER, flags=("--name", "-n"), place=None, min_length=2)]
-    sure: Annotated[bool, Option("Whether.", Panel.OUTPUT)] = True
-    quick: Annotated[bool, Option("Whether.", Panel.OUTPUT)] = False
+    level: int = option("How high.", LOAD, "N", "endpoint.level", ge=1, le=9, default=2)
+    share: float | None = option("Part.", LOAD, gt=0, default=None)
+    name: str = option("A name.", SERVER, flags=("--name", "-n"), place=None, min_length=2)
+    sure: bool = option("Whether.", OUTPUT, default=True)
+    quick: bool = option("Whether.", OUTPUT, default=False)
 
 
 class Model(BaseModel, Few):
@@ -97,20 +97,12 @@ class Model(BaseModel, Few):
 
 
 def test_what_a_declaration_says() -> None:
-    found = declarations(Few)
-    assert list(found) == ["level", "share", "name", "sure", "quick"]
-    assert [each.flags for each in found.values()] == [
-        *(("--level",), ("--share",), ("--name", "-n")),
-        *(("--sure/--no-sure",), ("--quick",)),
-    ]
-    assert [each.place for each in found.values()] == [
-        ("endpoint", "level"),
-        ("", "share"),
-        None,
-        ("", "sure"),
-        ("", "quick"),
-    ]
-    assert [each.option.range for each in found.values()] == ["1<=x<=9", "x>0", "", "", ""]
+    found = declared(Few)
+    assert list(found) == [each.name for each in found.values()] == ["level", "share", "name", "sure", "quick"]
+    names = [each.names for each in found.values()]
+    assert names == [("--level",), ("--share",), ("--name", "-n"), ("--sure/--no-sure",), ("--quick",)]
+    assert [each.bounds for each in found.values()] == ["1<=x<=9", "x>0", "", "", ""]
+    assert [each.default for each in found.values()] == [2, None, ..., True, False]
 
 
 @pytest.mark.parametrize("wrong", [{"level": 0}, {"level": 10}, {"share": 0}, {"name": "x"}])
@@ -122,9 +114,9 @@ def test_a_model_holds_values_to_the_declared_bounds(wrong: dict[str, object]) -
 
 
 def test_a_command_takes_declared_options_between_its_own() -> None:
-    @takes(
-        ["rows", "url", "require", "api_key_env"], required=["url"], defaults={"rows": 3}, texts={"require": "Gate."}
-    )
+    asked = replace(OPTIONS["rows"], default=3), OPTIONS["url"], replace(OPTIONS["require"], help="Gate.")
+
+    @takes(*asked, OPTIONS["api_key_env"])
     def command(context: typer.Context, folder: Path, *, last: bool = False, **values: object) -> None: ...
 
     signature = inspect.signature(command)

@@ -19,10 +19,10 @@ def test_every_declared_option_has_a_row_with_its_default_and_bounds() -> None:
     rows = options_markdown().partition("## spec-profile report")[0].splitlines()
     for name, declared in OPTIONS.items():
         (row,) = (
-            each for each in rows if each.startswith((f"| `{declared.flags[0].partition('/')[0]}`", f"| `{name}`"))
+            each for each in rows if each.startswith((f"| `{declared.names[0].partition('/')[0]}`", f"| `{name}`"))
         )
-        assert declared.option.help in row
-        assert declared.option.range in row
+        assert declared.help in row
+        assert declared.bounds in row
     assert "| `--request-timeout-seconds` S | `endpoint.timeout` |" in options_markdown()
     assert "Default: `600`. Takes `x>0`. |" in options_markdown()
     assert "Default: `60`. Takes `x>0`. |" in options_markdown()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from aiperf_spec.cli.options import given, takes
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource, TableFormat, Ui
-from aiperf_spec.config.option import Panel
+from aiperf_spec.config.option import ANALYSIS, GATES, OUTPUT, SERVER
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.simulator import ENGINES, EngineName
 from aiperf_spec.version import __version__
@@ -30,20 +31,12 @@ spec-profile compare artifacts/before artifacts/after
 """
 # Paragraphs, for the help joins the lines of one.
 
-_DOCTOR_FIELDS = (
-    "url",
-    "model",
-    "endpoint_type",
-    "api_key",
-    "headers",
-    "ca_file",
-    "insecure",
-    "use_legacy_max_tokens",
-    "extra_inputs",
-    "request_timeout_seconds",
-)
-_DOCTOR_DEFAULTS = {"request_timeout_seconds": 60.0}
-_JUDGED = tuple(name for name, each in OPTIONS.items() if each.option.panel in (Panel.ANALYSIS, Panel.GATES))
+# The address may stand in a file.
+_RUN = [replace(each, default=None) if each.default is ... else each for each in OPTIONS.values()]
+_JUDGED = [each for each in OPTIONS.values() if each.panel in (ANALYSIS, GATES)]
+_ON_EACH = "Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable."
+_DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
+_ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure", "use_legacy_max_tokens")
 _Page = Annotated[
     Path | None, typer.Option("--html", help="Also write a page with tables and charts (needs plots).", metavar="FILE")
 ]
@@ -64,7 +57,7 @@ def _version(show: bool) -> None:
 
 
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
-@takes()
+@takes(*_RUN)
 def profile(
     context: typer.Context,
     config: Annotated[
@@ -72,20 +65,20 @@ def profile(
         typer.Option(
             help="Read settings from a YAML file; options given here win.",
             metavar="FILE",
-            rich_help_panel=Panel.SERVER,
+            rich_help_panel=SERVER,
         ),
     ] = None,
     *,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=Panel.OUTPUT),
+        typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=OUTPUT),
     ] = False,
     ui: Annotated[
         Ui,
         typer.Option(
             help="Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
             metavar="UI",
-            rich_help_panel=Panel.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = Ui.AUTO,
     quiet: Annotated[
@@ -94,7 +87,7 @@ def profile(
             "--quiet",
             "-q",
             help="Print the acceptance table only; no progress, unless --ui asks for it.",
-            rich_help_panel=Panel.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
     as_json: Annotated[
@@ -102,7 +95,7 @@ def profile(
         typer.Option(
             "--json",
             help="Print the summary as JSON on stdout and nothing else; gates go to stderr.",
-            rich_help_panel=Panel.OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = False,
     version: Annotated[
@@ -130,7 +123,7 @@ def profile(
 
 
 @app.command()
-@takes(_JUDGED)
+@takes(*_JUDGED)
 def report(
     context: typer.Context,
     path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
@@ -153,7 +146,7 @@ def report(
         typer.Option(
             "--analysis",
             help="Show the analysis of each run; implied by the options below.",
-            rich_help_panel=Panel.ANALYSIS,
+            rich_help_panel=ANALYSIS,
         ),
     ] = False,
     **values: Any,
@@ -166,7 +159,7 @@ def report(
     judged = given(context, values)
     with translated_errors():
         settings = ReportSettings.create(**judged)
-    analysis = analysis or any(OPTIONS[name].option.panel is Panel.ANALYSIS for name in judged)
+    analysis = analysis or any(OPTIONS[name].panel == ANALYSIS for name in judged)
     command.report(
         path,
         command.ReportOptions(metric, source, pool, intervals, form, output, settings, analysis=analysis, page=html),
@@ -174,11 +167,7 @@ def report(
 
 
 @app.command()
-@takes(
-    ("require", "strict"),
-    panels=False,
-    texts={"require": "Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable."},
-)
+@takes(replace(OPTIONS["require"], help=_ON_EACH), OPTIONS["strict"], panels=False)
 def compare(
     base: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BASE")],
     candidate: Annotated[list[Path], typer.Argument(help="Folders of the other runs.", metavar="CANDIDATE...")],
@@ -194,14 +183,14 @@ def compare(
 
 
 @app.command()
-@takes(_DOCTOR_FIELDS, panels=False, required=("url",), defaults=_DOCTOR_DEFAULTS)
+@takes(*(OPTIONS[name] for name in _ASKED), OPTIONS["extra_inputs"], _DOCTOR_TIMEOUT, panels=False)
 def doctor(context: typer.Context, **values: Any) -> None:
     """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
     from aiperf_spec.cli import doctor as command
     from aiperf_spec.cli.terminal import translated_errors
 
     with translated_errors():
-        asked = {**_DOCTOR_DEFAULTS, **given(context, values)}
+        asked = {_DOCTOR_TIMEOUT.name: _DOCTOR_TIMEOUT.default, **given(context, values)}
     command.doctor(asked)
 
 

@@ -4,81 +4,60 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
-from aiperf_spec.config.option import REQUIRED, Declaration
+from aiperf_spec.config.option import PANELS, Option
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.errors import ConfigError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-def takes(
-    fields: Iterable[str] = OPTIONS,
-    *,
-    panels: bool = True,
-    required: Iterable[str] = (),
-    defaults: Mapping[str, Any] | None = None,
-    texts: Mapping[str, str] | None = None,
-) -> Callable[[_Command], _Command]:
-    """Give a command the declared options of these fields, in place of its `**values`.
-
-    Help groups them as declared, or not at all without `panels`. `required` must be given, whatever the declaration
-    says; a command may have defaults and help texts of its own.
-    """
-    chosen = [OPTIONS[field] for field in fields]
-    chosen.sort(key=lambda declared: list(type(declared.option.panel)).index(declared.option.panel))
-    options = []
-    for declared in chosen:
-        if declared.option.only_in_file:
-            continue
-        default = None if declared.default is REQUIRED else declared.default
-        default = REQUIRED if declared.name in required else (defaults or {}).get(declared.name, default)
-        text = (texts or {}).get(declared.name, declared.option.help)
-        options.append(_parameter(declared, default, text, declared.option.panel if panels else None))
+def takes(*options: Option, panels: bool = True) -> Callable[[_Command], _Command]:
+    """Give a command these options in place of its `**values`; help groups them as declared, unless `panels` is off."""
+    ordered = sorted(options, key=lambda option: PANELS.index(option.panel))
+    parameters = [_parameter(option, option.panel if panels else None) for option in ordered if not option.only_in_file]
 
     def decorate(command: _Command) -> _Command:
         signature = inspect.signature(command, eval_str=True)
         own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         positional = [each for each in own if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
-        ordered = [*positional, *options, *own[len(positional) :]]
-        command.__signature__ = signature.replace(parameters=ordered)  # type: ignore[attr-defined]
+        together = [*positional, *parameters, *own[len(positional) :]]
+        command.__signature__ = signature.replace(parameters=together)  # type: ignore[attr-defined]
         return command
 
     return decorate
 
 
-def _parameter(declared: Declaration, default: Any, text: str, panel: str | None) -> inspect.Parameter:
-    option = declared.option
-    kind = declared.type
+def _parameter(option: Option, panel: str | None) -> inspect.Parameter:
+    kind, default = option.type, option.default
+    # What may be repeated is a tuple in the settings.
+    repeated = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
     if option.read is not None:
         kind = list[str]
-    else:
-        # What may be repeated is a tuple in the settings.
-        repeated = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
-        kind = kind if repeated is None else list[get_args(repeated)[0]]  # type: ignore[misc]
+    elif repeated is not None:
+        kind = list[get_args(repeated)[0]]  # type: ignore[misc]
     if default in (None, (), {}):
         kind, default = kind | None, None
     info = typer.Option(
-        *declared.flags,
-        help=text,
-        metavar=f"{option.metavar} [{option.range}]" if option.range else option.metavar,
+        *option.names,
+        help=option.help,
+        metavar=f"{option.metavar} [{option.bounds}]" if option.bounds else option.metavar,
         envvar=option.env,
         show_default=option.env is None,
         rich_help_panel=panel,
     )
     return inspect.Parameter(
-        declared.name,
+        option.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if default is REQUIRED else default,
+        default=inspect.Parameter.empty if default is ... else default,
         annotation=Annotated[kind, info],
     )
 
@@ -88,7 +67,7 @@ def given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for field, value in values.items():
         if _source(context, field) in ("COMMANDLINE", "ENVIRONMENT"):
-            read = OPTIONS[field].option.read
+            read = OPTIONS[field].read
             found[field] = value if read is None else read(value)
     return found
 

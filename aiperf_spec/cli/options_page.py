@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from aiperf_spec.cli.app import app
-from aiperf_spec.config.option import Panel
+from aiperf_spec.config.option import PANELS
 from aiperf_spec.config.option_table import OPTIONS
 
 _HEAD = """\
@@ -32,13 +32,11 @@ def options_markdown() -> str:
     main: Any = typer.main.get_command(app)
     sections = [_HEAD, "## A run\n"]
     options = [parameter for parameter in main.params if parameter.name in OPTIONS or parameter.rich_help_panel]
-    for panel in Panel:
+    for panel in PANELS:
         mine = [parameter for parameter in options if parameter.rich_help_panel == panel]
         sections += [f"### {panel}\n", _table(("option", "in a file", "meaning"), (_row(each, True) for each in mine))]
     rows = [
-        (_code(field), _place(field), declared.option.help)
-        for field, declared in OPTIONS.items()
-        if declared.option.only_in_file
+        (_code(field), _place(field), declared.help) for field, declared in OPTIONS.items() if declared.only_in_file
     ]
     sections += [f"{_ONLY_IN_FILES}\n", _table(("setting", "in a file", "meaning"), rows)]
     others = [parameter for parameter in main.params if parameter not in options]
@@ -59,7 +57,7 @@ def options_markdown() -> str:
 
 def _is_as_for_a_run(parameter: Any) -> bool:
     declared = OPTIONS.get(parameter.name)
-    if declared is None or parameter.help != declared.option.help:
+    if declared is None or parameter.help != declared.help:
         return False
     return parameter.default in (None, declared.default)
 
@@ -86,7 +84,7 @@ def _row(parameter: Any, with_place: bool) -> tuple[str, ...]:
 
 def _place(field: str) -> str:
     place = OPTIONS[field].place if field in OPTIONS else None
-    return "" if place is None else _code(".".join(part for part in place if part))
+    return "" if place is None else _code(place or field)
 
 
 def _code(text: str) -> str:

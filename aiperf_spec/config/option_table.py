@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from aiperf_spec.config.option import declarations
+from aiperf_spec.config.option import declared
 from aiperf_spec.config.result_options import ResultOptions
 from aiperf_spec.config.run_options import RunOptions
 
-OPTIONS = declarations(RunOptions) | declarations(ResultOptions)
+OPTIONS = declared(RunOptions) | declared(ResultOptions)
 
 
 @cache
@@ -18,7 +18,8 @@ def keys_of(section: str) -> dict[str, str]:
     "" stands for `benchmark` itself; warmup and profiling are the kinds of phases. The nesting is AIPerf's (0.13.0)
     for what it shares with us.
     """
-    places = [(declared.place, field) for field, declared in OPTIONS.items() if declared.place is not None]
+    places = [(option.place, field) for field, option in OPTIONS.items() if option.place is not None]
     # A file ends with where the server's metrics are.
     places.sort(key=lambda each: each[1].startswith("server_metrics"))
-    return {place[1]: field for place, field in places if place[0] == section}
+    split = [(*place.rpartition("."), field) for place, field in places]
+    return {key or field: field for name, _, key, field in split if name == section}

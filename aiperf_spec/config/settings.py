@@ -46,7 +46,7 @@ class _Settings(BaseModel):
             raise ConfigError(_describe(error)) from None
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        return [pair for pair in super().__repr_args__() if not (pair[0] and OPTIONS[pair[0]].option.secret)]
+        return [pair for pair in super().__repr_args__() if not (pair[0] and OPTIONS[pair[0]].secret)]
 
 
 class ProfileConfig(_Settings, RunOptions):
@@ -185,6 +185,6 @@ def _describe(error: ValidationError) -> str:
         return message
     name = str(problem["loc"][0])
     declared = OPTIONS.get(name)
-    flag = "--" + name.replace("_", "-") if declared is None else declared.flags[0].partition("/")[0]
-    hidden = problem["type"] == "value_error" or (declared is not None and declared.option.secret)
+    flag = "--" + name.replace("_", "-") if declared is None else declared.names[0].partition("/")[0]
+    hidden = problem["type"] == "value_error" or (declared is not None and declared.secret)
     return f"{flag}: {message}" if hidden else f"{flag} {problem['input']!r}: {message}"
