@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from typer.testing import CliRunner
 
 from aiperf_spec.cli.app import app
 from aiperf_spec.cli.docs import topics
+from aiperf_spec.config.yaml_file import parse_config
+from tests.test_architecture import LEVELS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "aiperf_spec" / "docs").glob("*.md"))
@@ -83,6 +87,31 @@ def test_a_terminal_gets_it_formatted_and_in_a_pager(path: Path, tmp_path: Path)
     assert "\x1b[" in text
     assert path.read_text().splitlines()[2].split()[0] in text
     assert "](" not in text
+
+
+def test_the_map_of_rooms_is_the_one_that_imports_are_held_to() -> None:
+    page = (ROOT / "aiperf_spec" / "docs" / "architecture.md").read_text()
+    rows = page[page.index("| room |") : page.index("`simulator/`")].splitlines()[2:]
+    shown = [set(re.findall(r"`([a-z_]+)(?:/|\.py)`", row.split(" | ")[0])) for row in rows if row]
+    assert shown == [set(level) for level in LEVELS if "__init__" not in level]
+
+
+def test_what_the_architecture_names_is_there() -> None:
+    page = (ROOT / "aiperf_spec" / "docs" / "architecture.md").read_text()
+    for path in set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+(?:\.py)?)?|[a-z_]+\.py)`", page)):
+        folder = ROOT if path.startswith(("aiperf_spec/", "tests/", "examples/")) else ROOT / "aiperf_spec"
+        assert (folder / path).exists(), path
+    for name in re.findall(r"`([A-Z][A-Za-z]+[a-z])`", page):
+        sources = [path.read_text() for path in (ROOT / "aiperf_spec").rglob("*.py")]
+        assert any(re.search(rf"\bclass {name}\b", source) for source in sources), name
+
+
+def test_the_configuration_file_that_is_shown_is_read(tmp_path: Path) -> None:
+    page = (ROOT / "aiperf_spec" / "docs" / "configuration.md").read_text()
+    shown = textwrap.dedent(page[page.index("    benchmark:\n") : page.index("- Every other option")])
+    values = parse_config(shown, "shown.yaml", {"SERVER": "http://host:1", "MY_KEY": "secret"}, tmp_path)
+    assert values["url"] == "http://host:1"
+    assert values["request_rate"] == 4.0
 
 
 @pytest.fixture(scope="module")
