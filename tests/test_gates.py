@@ -8,7 +8,7 @@ import math
 import pytest
 from rich.console import Console
 
-from aiperf_spec.analysis.gate_figures import Figures, Name, resolve
+from aiperf_spec.analysis.gate_figures import FigureName, Figures, resolve
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, parse_gate
 from aiperf_spec.analysis.intervals import percentile_interval, share_interval
 from aiperf_spec.analysis.missing import Missing
@@ -35,20 +35,20 @@ def outcome(
 @pytest.mark.parametrize(
     ("expression", "name", "sign", "bound"),
     [
-        ("acceptance_length >= 2.1", Name(POOLED, None, None), ">=", 2.1),
-        ("acceptance_length[coding]>=2.5", Name(POOLED, None, "coding"), ">=", 2.5),
-        ("spec_decode_acceptance_length > 2", Name("spec_decode_acceptance_length", "avg", None), ">", 2),
-        ("acceptance_length.p10 > 1.5", Name("spec_decode_acceptance_length", "p10", None), ">", 1.5),
-        ("time_to_first_token.p99 <= 200", Name("time_to_first_token", "p99", None), "<=", 200),
-        ("time_to_first_token.p99[a b, c] <= 2e2", Name("time_to_first_token", "p99", "a b, c"), "<=", 200),
-        ("time_to_first_token[qa].max < .5", Name("time_to_first_token", "max", "qa"), "<", 0.5),
-        ("  error_rate<=0.01 ", Name("error_rate", None, None), "<=", 0.01),
-        ("draft_acceptance_rate != -1", Name("spec_decode_overall_draft_acceptance_rate", None, None), "!=", -1),
-        ("steps >= 10", Name("spec_decode_steps", "avg", None), ">=", 10),
-        ("request_throughput > 1", Name("request_throughput", None, None), ">", 1),
+        ("acceptance_length >= 2.1", FigureName(POOLED, None, None), ">=", 2.1),
+        ("acceptance_length[coding]>=2.5", FigureName(POOLED, None, "coding"), ">=", 2.5),
+        ("spec_decode_acceptance_length > 2", FigureName("spec_decode_acceptance_length", "avg", None), ">", 2),
+        ("acceptance_length.p10 > 1.5", FigureName("spec_decode_acceptance_length", "p10", None), ">", 1.5),
+        ("time_to_first_token.p99 <= 200", FigureName("time_to_first_token", "p99", None), "<=", 200),
+        ("time_to_first_token.p99[a b, c] <= 2e2", FigureName("time_to_first_token", "p99", "a b, c"), "<=", 200),
+        ("time_to_first_token[qa].max < .5", FigureName("time_to_first_token", "max", "qa"), "<", 0.5),
+        ("  error_rate<=0.01 ", FigureName("error_rate", None, None), "<=", 0.01),
+        ("draft_acceptance_rate != -1", FigureName("spec_decode_overall_draft_acceptance_rate", None, None), "!=", -1),
+        ("steps >= 10", FigureName("spec_decode_steps", "avg", None), ">=", 10),
+        ("request_throughput > 1", FigureName("request_throughput", None, None), ">", 1),
     ],
 )
-def test_expressions_mean_figures(expression: str, name: Name, sign: str, bound: float) -> None:
+def test_expressions_mean_figures(expression: str, name: FigureName, sign: str, bound: float) -> None:
     assert parse_gate(expression) == Gate(expression, name, sign, bound)
 
 
@@ -208,10 +208,10 @@ def test_every_tag_of_the_tables_can_be_named() -> None:
     from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 
     for metric in RECORD_METRICS:
-        assert resolve(metric.tag, None, None) == Name(metric.tag, "avg", None)
+        assert resolve(metric.tag, None, None) == FigureName(metric.tag, "avg", None)
         assert resolve(metric.tag, "p99", None).statistic == "p99"
     for run_metric in RUN_METRICS:
-        assert resolve(run_metric.tag, None, None) == Name(run_metric.tag, None, None)
+        assert resolve(run_metric.tag, None, None) == FigureName(run_metric.tag, None, None)
 
 
 def test_the_interval_of_a_percentile_lies_between_values() -> None:

@@ -39,7 +39,7 @@ FLAGS = ("reconciled",)
 
 
 @dataclass(slots=True, frozen=True)
-class Name:
+class FigureName:
     """A figure's name, resolved: `tag` as in files, `statistic` None for a figure that is one number."""
 
     tag: str
@@ -47,12 +47,12 @@ class Name:
     category: str | None
 
     @property
-    def is_fact(self) -> bool:
+    def is_flag(self) -> bool:
         """Whether its value is true or false."""
         return self.tag in FLAGS
 
 
-def resolve(metric: str, statistic: str | None, category: str | None) -> Name:
+def resolve(metric: str, statistic: str | None, category: str | None) -> FigureName:
     """Return the figure that a name means; raise `ConfigError` naming the nearest right one.
 
     Tags are those of the files; the prefix `spec_decode_` may be left out. `acceptance_length` and
@@ -60,7 +60,7 @@ def resolve(metric: str, statistic: str | None, category: str | None) -> Name:
     their full tags, they are of requests. A metric of requests without a statistic is its mean.
     """
     if statistic is None and metric in _POOLED:
-        return Name(_POOLED[metric], None, category)
+        return FigureName(_POOLED[metric], None, category)
     tag = next((tag for tag in (metric, _PREFIX + metric) if tag in _known()), None)
     if tag is None:
         nearest = difflib.get_close_matches(metric, _spoken(), n=1, cutoff=0.0)
@@ -70,12 +70,12 @@ def resolve(metric: str, statistic: str | None, category: str | None) -> Name:
             raise ConfigError(f"{metric} is one number, without a statistic {statistic!r}", f"write {metric} alone")
         if category is not None and tag in FLAGS:
             raise ConfigError(f"{metric} is of the whole run, not of a category", f"write {metric} alone")
-        return Name(tag, None, category)
+        return FigureName(tag, None, category)
     chosen = statistic or "avg"
     if chosen not in STAT_NAMES:
         nearest = difflib.get_close_matches(chosen, STAT_NAMES, n=1, cutoff=0.0)
         raise ConfigError(f"{metric} has no statistic {chosen!r}", f"the nearest is {metric}.{nearest[0]}")
-    return Name(tag, chosen, category)
+    return FigureName(tag, chosen, category)
 
 
 def _known() -> set[str]:
@@ -111,11 +111,11 @@ class Figures:
         """The categories of the run's requests."""
         return tuple(sorted({record.category for record in self._all if record.category is not None}))
 
-    def flag(self, name: Name) -> bool | None:
+    def flag(self, name: FigureName) -> bool | None:
         """Return a flag; None where nobody knows."""
         return self._flags.get(name.tag)
 
-    def find(self, name: Name) -> Estimate:
+    def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
         summary = self._summary_of(name.category)
         if name.tag in _SHARES:
@@ -129,7 +129,7 @@ class Figures:
             return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)
         return self._of_requests(name, summary)
 
-    def less(self, name: Name, base: Figures, factor: float) -> Estimate:
+    def less(self, name: FigureName, base: Figures, factor: float) -> Estimate:
         """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
         found = _pooled(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
         if found is not None:
@@ -152,7 +152,7 @@ class Figures:
             self._by_category[category] = summarise([record for record in self._all if record.category == category])
         return self._by_category[category]
 
-    def _of_requests(self, name: Name, summary: Summary) -> Estimate:
+    def _of_requests(self, name: FigureName, summary: Summary) -> Estimate:
         stats = summary.record_stats.get(name.tag)
         if stats is None or name.statistic is None:
             return missing(Missing.NO_RECORDS)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.gate_figures import FLAGS, Figures, Name, resolve
+from aiperf_spec.analysis.gate_figures import FLAGS, FigureName, Figures, resolve
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.errors import ConfigError
@@ -44,7 +44,7 @@ class Gate:
     """One condition. `bound` is a number, or a truth value of a flag, or the factor of `base` where `relative`."""
 
     expression: str
-    name: Name
+    name: FigureName
     operator: str
     bound: float | bool
     relative: bool = False
@@ -85,12 +85,12 @@ def _parse(expression: str) -> Gate:
     name = resolve(match["metric"], match["statistic"] or match["after"], match["category"])
     text, sign = match["bound"], match["operator"]
     if text in ("true", "false"):
-        if not name.is_fact:
+        if not name.is_flag:
             raise ConfigError(f"{match['metric']} is a number, not true or false", _SHAPE)
         if sign not in ("==", "!="):
             raise ConfigError(f"true and false have no order, so {sign} means nothing", "compare with == or !=")
         return Gate(expression, name, sign, text == "true")
-    if name.is_fact:
+    if name.is_flag:
         raise ConfigError(f"{match['metric']} is true or false, not a number", f"write '{match['metric']} == true'")
     if (relative := _RELATIVE.fullmatch(text)) is not None:
         if relative["before"] and relative["after"]:

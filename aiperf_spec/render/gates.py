@@ -29,7 +29,7 @@ def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: s
         outcome = Text("met", style="green") if result.passed else Text("not met", style="bold red")
         value, span = figure(result.figure, _DECIMALS), interval(result.figure, _DECIMALS)
         bound = number(result.threshold, _DECIMALS)
-        if result.gate.name.is_fact:
+        if result.gate.name.is_flag:
             value = "not known" if result.flag is None else str(result.flag).lower()
             span, bound = "–", str(result.gate.bound).lower()
         elif result.figure.value is None:
@@ -55,7 +55,7 @@ def _of(result: GateResult) -> str:
 
 
 def _why(result: GateResult) -> str:
-    if result.gate.name.is_fact:
+    if result.gate.name.is_flag:
         return "nobody knows, for the server's counters were not read"
     if result.figure.value is None:
         missing = result.figure.reason or result.reason or Missing.NO_RECORDS

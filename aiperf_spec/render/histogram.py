@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.render.layout import new_table
+from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.text import count
 
 _FOLD = 8
@@ -31,9 +31,8 @@ def histogram_table(histogram: Mapping[int, int]) -> Table:
     total = sum(steps for _, steps in rows)
     peak = max(steps for _, steps in rows)
     table = new_table("Accepted drafts per verify step")
-    for name in ("accepted", "steps", "share %"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    add_columns(table, "accepted", "steps", "share %")
+    add_columns(table, "", right=False)
     for label, steps in rows:
         bar = "█" * round(_BAR * steps / peak) or ("▏" if steps else "")
         table.add_row(label, count(steps), f"{100 * steps / total:.1f}", Text(bar, style="cyan"))

@@ -11,7 +11,7 @@ from aiperf_spec.metrics.latency import request_latency, time_to_first_token
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.render.histogram import sparkline
-from aiperf_spec.render.layout import new_table
+from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.text import count, middle, number, printable
 
 _RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
@@ -38,11 +38,9 @@ def requests_table(result: RunResult, rows: int) -> RenderableType:
     records = result.profiled()
     shown = records[:rows]
     table = new_table("Requests")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("category", no_wrap=True)
-    table.add_column("outcome", no_wrap=True)
-    for name in _RIGHT:
-        table.add_column(name.replace(" ", "\n"), justify="right", no_wrap=True)
+    add_columns(table, "#")
+    add_columns(table, "category", "outcome", right=False)
+    add_columns(table, *(name.replace(" ", "\n") for name in _RIGHT))
     # The only column that gives way where the terminal is narrow.
     table.add_column("hist")
     for record in shown:

@@ -17,7 +17,7 @@ from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, Record
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
-from aiperf_spec.render.layout import new_table
+from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.requests import requests_table
 from aiperf_spec.render.server_counts import reconciliation_table
 from aiperf_spec.render.server_timing import server_timing_table
@@ -134,8 +134,8 @@ def _outcome(result: RunResult, summary: Summary) -> Text:
 def errors_table(summary: Summary) -> Table:
     """Return the failures by kind, with the first message of each."""
     table = new_table("Failed requests")
-    table.add_column("Kind", no_wrap=True)
-    table.add_column("Requests", justify="right", no_wrap=True)
+    add_columns(table, "Kind", right=False)
+    add_columns(table, "Requests")
     table.add_column("First message")
     for group in summary.errors:
         error = group.first
@@ -147,10 +147,8 @@ def errors_table(summary: Summary) -> Table:
 def _stats_table(title: str, better: str) -> Table:
     table = new_table("")
     table.title = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
-    table.add_column("Metric", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
+    add_columns(table, "Metric", right=False)
+    add_columns(table, "n", *_COLUMNS)
     return table
 
 
@@ -202,8 +200,8 @@ def coverage_table(summary: Summary) -> RenderableType:
     if not summary.drop_reasons:
         return Text(f"Every one of {plural(summary.total, 'request')} has an acceptance record.", style="dim")
     table = new_table("Requests without an acceptance record")
-    table.add_column("Reason", no_wrap=True)
-    table.add_column("Requests", justify="right", no_wrap=True)
+    add_columns(table, "Reason", right=False)
+    add_columns(table, "Requests")
     table.add_column("Meaning")
     for reason, requests in summary.drop_reasons.items():
         table.add_row(str(reason), f"{count(requests)} of {count(summary.total)}", REASONS[reason])
@@ -213,10 +211,8 @@ def coverage_table(summary: Summary) -> RenderableType:
 def categories_table(categories: dict[str, CategorySummary]) -> Table:
     """Return acceptance per category; `n` is the requests with a record, of those that succeeded."""
     table = new_table("Acceptance per category")
-    table.add_column("Category", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    for name in ("length\npooled", "length\nmean", "rate %\npooled", "steps", "accepted", "proposed"):
-        table.add_column(name, justify="right", no_wrap=True)
+    add_columns(table, "Category", right=False)
+    add_columns(table, "n", "length\npooled", "length\nmean", "rate %\npooled", "steps", "accepted", "proposed")
     for name, category in categories.items():
         pooled = category.acceptance
         table.add_row(

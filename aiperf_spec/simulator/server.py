@@ -108,8 +108,8 @@ class Simulator:
         entry.fault = fault_for(self.config, entry.sequence)
         if entry.fault is not None:
             entry.outcome = FAULT_OUTCOMES[entry.fault]
-        exchange = SimulatedRequest(request, self.engine, call, entry, started, self.listener)
-        return await writer_for(entry.fault, exchange).respond()
+        simulated = SimulatedRequest(request, self.engine, call, entry, started, self.listener)
+        return await writer_for(entry.fault, simulated).respond()
 
 
 class RunningSimulator:

@@ -30,7 +30,7 @@ class SimulatedRequest:
     `started` is the event loop's time at arrival, from which every step is due.
     """
 
-    request: web.Request
+    http: web.Request
     engine: Engine
     call: Call
     entry: LedgerEntry
@@ -45,21 +45,21 @@ class ResponseWriter:
     body_type: ClassVar[str] = "application/json"
     newline: ClassVar[bytes] = b"\n"
 
-    def __init__(self, exchange: SimulatedRequest) -> None:
-        self.exchange = exchange
-        self.call = exchange.call
+    def __init__(self, simulated: SimulatedRequest) -> None:
+        self.simulated = simulated
+        self.call = simulated.call
         self.response = web.StreamResponse(headers=HEADERS)
 
     async def respond(self) -> web.StreamResponse:
         """Send the whole response."""
         try:
             if self.call.stream:
-                await self.send_stream(self.exchange.engine.stream(self.call))
+                await self.send_stream(self.simulated.engine.stream(self.call))
             else:
-                await self.send_body(self.exchange.engine.body(self.call))
+                await self.send_body(self.simulated.engine.body(self.call))
         except BrokenOffError:
             return self.response
-        self.exchange.entry.finished = True
+        self.simulated.entry.finished = True
         await self.end()
         return self.response
 
@@ -93,14 +93,14 @@ class ResponseWriter:
             self.response.enable_chunked_encoding()
         else:
             self.response.content_length = length
-        writer = await self.response.prepare(self.exchange.request)
+        writer = await self.response.prepare(self.simulated.http)
         if writer is not None:
             writer.send_headers()
 
     async def pace(self, step: int) -> None:
         """Wait until an engine step, 0 being prefill, is over."""
-        config = self.exchange.engine.config
-        due = self.exchange.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
+        config = self.simulated.engine.config
+        due = self.simulated.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
         # A late stream still yields, so that hundreds of them share one loop fairly.
         await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
@@ -127,7 +127,7 @@ class ResponseWriter:
     def note_stats(self, payload: Payload) -> None:
         """Record that a payload about to leave carries statistics."""
         if bears_stats(payload):
-            self.exchange.entry.stats_sent = True
+            self.simulated.entry.stats_sent = True
 
 
 def bears_stats(payload: Payload) -> bool:

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from ..config import SimulatorConfig
 from ..drafter import uniform
 from ..writer import ResponseWriter, SimulatedRequest
-from . import breaking, harmless, status
+from . import breaking, harmless
+from .status import ERROR_ANSWERS, HttpStatus
 
 __all__ = ["fault_for", "writer_for"]
 
@@ -20,11 +21,6 @@ _WRITERS: Mapping[str, type[ResponseWriter]] = MappingProxyType(
         "reset_mid_event": breaking.ResetMidEvent,
         "stall": breaking.Stall,
         "slow_first_byte": harmless.SlowFirstByte,
-        "http_400_json": status.Http400Json,
-        "http_500_json": status.Http500Json,
-        "http_503_flat_json": status.Http503FlatJson,
-        "http_502_html": status.Http502Html,
-        "http_500_empty": status.HttpStatus,
         "ok_with_error_object": breaking.OkWithErrorObject,
         "truncated_json": breaking.TruncatedJson,
         "wrong_content_type": harmless.WrongContentType,
@@ -51,6 +47,8 @@ def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
     return None
 
 
-def writer_for(fault: str | None, exchange: SimulatedRequest) -> ResponseWriter:
+def writer_for(fault: str | None, simulated: SimulatedRequest) -> ResponseWriter:
     """Build the writer of a response that suffers a fault, or none."""
-    return (_WRITERS[fault] if fault else ResponseWriter)(exchange)
+    if fault is not None and fault in ERROR_ANSWERS:
+        return HttpStatus(simulated, ERROR_ANSWERS[fault])
+    return (_WRITERS[fault] if fault else ResponseWriter)(simulated)

@@ -23,8 +23,8 @@ SETTLE_S = 0.02
 class Breaking(ResponseWriter):
     """Write a few events, then break off; a body that is not streamed breaks at once."""
 
-    def __init__(self, exchange: SimulatedRequest) -> None:
-        super().__init__(exchange)
+    def __init__(self, simulated: SimulatedRequest) -> None:
+        super().__init__(simulated)
         self.sent = 0
 
     async def send_event(self, payload: Payload) -> None:
@@ -61,9 +61,9 @@ class ConnectionRefused(ResponseWriter):
 
     async def respond(self) -> web.StreamResponse:
         """Stop listening, then hang up."""
-        if self.exchange.listener is not None:
-            self.exchange.listener.refuse_for(REFUSING_S)
-        hang_up(self.exchange.request, reset=False)
+        if self.simulated.listener is not None:
+            self.simulated.listener.refuse_for(REFUSING_S)
+        hang_up(self.simulated.http, reset=False)
         return self.response
 
 
@@ -73,7 +73,7 @@ class ResetBeforeHeaders(ResponseWriter):
     async def respond(self) -> web.StreamResponse:
         """Send a reset."""
         await self.pace(0)
-        hang_up(self.exchange.request, reset=True)
+        hang_up(self.simulated.http, reset=True)
         return self.response
 
 
@@ -84,7 +84,7 @@ class ResetMidEvent(Breaking):
         """Write half an event and reset."""
         await self.write_half(payload)
         await asyncio.sleep(SETTLE_S)
-        hang_up(self.exchange.request, reset=True)
+        hang_up(self.simulated.http, reset=True)
 
 
 class Stall(Breaking):
@@ -118,7 +118,7 @@ class OkWithErrorObject(Breaking):
 
     async def break_off(self, payload: Payload) -> None:
         """Write the error as SGLang's and vLLM's streams do, and what they send after it."""
-        engine = self.exchange.engine
+        engine = self.simulated.engine
         message, kind = "EngineCore encountered an issue.", "InternalServerError"
         detail = {"object": "error", "message": message, "type": kind, "param": None, "code": 500}
         if not self.call.stream:

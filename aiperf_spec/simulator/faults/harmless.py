@@ -45,7 +45,7 @@ class StatsOnEveryChunk(ResponseWriter):
 
     def transform(self, event: Event) -> list[Payload]:
         """Add the statistics as they stood at an event."""
-        engine = self.exchange.engine
+        engine = self.simulated.engine
         if event.choice is None or not engine.sends_stats(self.call):
             return [event.payload]
         draw = self.call.generations[event.choice].draw.head(event.step)
@@ -68,8 +68,8 @@ class MissingUsage(ResponseWriter):
 class Gzip(ResponseWriter):
     """Compress although nobody asked, flushing after every event."""
 
-    def __init__(self, exchange: SimulatedRequest) -> None:
-        super().__init__(exchange)
+    def __init__(self, simulated: SimulatedRequest) -> None:
+        super().__init__(simulated)
         self.compressor = zlib.compressobj(wbits=31)
         self.response.headers["Content-Encoding"] = "gzip"
 

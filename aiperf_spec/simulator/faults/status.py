@@ -2,73 +2,60 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import orjson
 from aiohttp import web
 
-from ..call import Payload
-from ..writer import HEADERS, ResponseWriter
+from ..writer import HEADERS, ResponseWriter, SimulatedRequest
+
+_NGINX_PAGE = (
+    b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>"
+    b"\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """Hold a status and the body that comes with it."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "application/json"
+
+
+def _nested(status: int, message: str, kind: str) -> ErrorAnswer:
+    detail = {"message": message, "type": kind, "param": None, "code": status}
+    return ErrorAnswer(status, orjson.dumps({"error": detail}))
+
+
+ERROR_ANSWERS: Mapping[str, ErrorAnswer] = MappingProxyType(
+    {
+        "http_400_json": _nested(400, "Injected bad request.", "BadRequestError"),
+        "http_500_json": _nested(500, "Injected engine failure.", "InternalServerError"),
+        "http_503_flat_json": ErrorAnswer(
+            503,
+            b'{"object":"error","message":"Request queue is full.","type":"503","param":null,"code":503}',
+        ),
+        "http_502_html": ErrorAnswer(502, _NGINX_PAGE, "text/html"),
+        "http_500_empty": ErrorAnswer(500),
+    }
+)
+"""What stands in for a response, by the name of the fault."""
 
 
 class HttpStatus(ResponseWriter):
-    """Answer with an error status instead; what stands in the body, a subclass says."""
+    """Answer with an error status instead."""
 
-    status: ClassVar[int] = 500
-    error_type: ClassVar[str] = "application/json"
+    def __init__(self, simulated: SimulatedRequest, answer: ErrorAnswer) -> None:
+        super().__init__(simulated)
+        self.answer = answer
 
     async def respond(self) -> web.StreamResponse:
         """Send the error."""
-        self.exchange.entry.status = self.status
-        self.exchange.entry.finished = True
-        headers = HEADERS | ({"Content-Type": self.error_type} if self.error_body() else {})
-        return web.Response(status=self.status, body=self.error_body(), headers=headers)
-
-    def error_body(self) -> bytes:
-        """Return the bytes of the body."""
-        return b""
-
-    def detail(self, message: str, kind: str) -> Payload:
-        """Shape what an error says."""
-        return {"message": message, "type": kind, "param": None, "code": self.status}
-
-
-class Http400Json(HttpStatus):
-    """Answer 400 with a nested error object."""
-
-    status = 400
-
-    def error_body(self) -> bytes:
-        """Return a nested error object."""
-        return orjson.dumps({"error": self.detail("Injected bad request.", "BadRequestError")})
-
-
-class Http500Json(HttpStatus):
-    """Answer 500 with a nested error object."""
-
-    def error_body(self) -> bytes:
-        """Return a nested error object."""
-        return orjson.dumps({"error": self.detail("Injected engine failure.", "InternalServerError")})
-
-
-class Http503FlatJson(HttpStatus):
-    """Answer 503 with a flat error object."""
-
-    status = 503
-
-    def error_body(self) -> bytes:
-        """Return a flat error object."""
-        return orjson.dumps({"object": "error"} | self.detail("Request queue is full.", "503"))
-
-
-class Http502Html(HttpStatus):
-    """Answer 502 with a proxy's page."""
-
-    status = 502
-    error_type = "text/html"
-
-    def error_body(self) -> bytes:
-        """Return a page as nginx writes it."""
-        title = b"<head><title>502 Bad Gateway</title></head>"
-        text = b"<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx</center>"
-        return b"<html>\r\n" + title + b"\r\n<body>\r\n" + text + b"\r\n</body>\r\n</html>\r\n"
+        answer, entry = self.answer, self.simulated.entry
+        entry.status, entry.finished = answer.status, True
+        headers = HEADERS | ({"Content-Type": answer.content_type} if answer.body else {})
+        return web.Response(status=answer.status, body=answer.body, headers=headers)
