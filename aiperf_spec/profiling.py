@@ -140,7 +140,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         folder = None
         if hooks.writer is not None:
             folder = hooks.writer.open(info)
-            sinks.append(hooks.writer.append)
+            # What went over the wire is in the file from then on: a run cannot hold all of it.
+            sinks = [*hooks.sinks, hooks.writer.append, lambda record: records.append(_without_raw(record))]
         requester = Requester(config, model, client, registry, Redactor(config, server), counter)
         phase_runner = PhaseRunner(config, workload, requester, _to_all(sinks), stop, hooks.clock)
         async with MetricsScraper(config, server, client, hooks.clock) as scraper:
@@ -229,6 +230,10 @@ async def _server_metrics(
         return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
+
+
+def _without_raw(record: RequestRecord) -> RequestRecord:
+    return record if record.raw is None else replace(record, raw=None)
 
 
 def _to_all(sinks: Sequence[Sink]) -> Sink:

@@ -87,12 +87,11 @@ class ArtifactWriter:
         return (names.RECORDS_JSONL, names.RAW_JSONL) if level is ExportLevel.RAW else (names.RECORDS_JSONL,)
 
     def append(self, record: RequestRecord) -> None:
-        """Write one record; drops its raw exchange, which is in the file from now on."""
+        """Write one record."""
         if names.RECORDS_JSONL in self._files:
             self._write(names.RECORDS_JSONL, record_line(record, self._wall_offset_ns))
         if names.RAW_JSONL in self._files:
             self._write(names.RAW_JSONL, raw_line(record, self._wall_offset_ns))
-            record.raw = None
 
     def _write(self, name: str, data: bytes) -> None:
         if self._failure is not None:
