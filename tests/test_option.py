@@ -23,7 +23,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 DECLARATION = """
     min_tokens: int | None = option(
-        "The fewest tokens to ask for.", REQUEST, "N", "endpoint.min_tokens", ge=1, default=None
+        "The fewest tokens to ask for.", REQUEST, "N", "endpoint.min_tokens", sent=True, ge=1, default=None
     )
 """
 SHOWN = """
@@ -69,7 +69,8 @@ def test_a_declaration_alone_adds_an_option(tmp_path: Path) -> None:
 
     file = tmp_path / "run.yaml"
     file.write_text("benchmark:\n  endpoint: {url: 'h:1'}\n")
-    assert python("-m", "aiperf_spec", "--config", str(file), "--min-tokens", "2", "--dry-run").returncode == 0
+    sent = python("-m", "aiperf_spec", "--config", str(file), "--min-tokens", "2", "--dry-run")
+    assert json.loads(sent.stdout[sent.stdout.index("{") :])["min_tokens"] == 2
     refused = python("-m", "aiperf_spec", "--config", str(file), "--min-tokens", "0", "--dry-run")
     assert (refused.returncode, refused.stderr) == (
         2,

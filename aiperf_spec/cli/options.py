@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
+from aiperf_spec.config.extra_inputs import merge_extra_inputs
 from aiperf_spec.config.option import PANELS, Option
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.errors import ConfigError
@@ -84,7 +85,7 @@ def settings(
     if "api_key" in from_file and _source(context, "api_key") == "ENVIRONMENT":
         del options["api_key"]
     merged = {**from_file, **options}
-    for name, join in (("extra_inputs", _join_extra), ("headers", _join_headers)):
+    for name, join in (("extra_inputs", merge_extra_inputs), ("headers", _join_headers)):
         if name in from_file and name in options:
             merged[name] = join(from_file[name], options[name])
     if "url" not in merged:
@@ -107,14 +108,6 @@ def _read(file: Path) -> dict[str, Any]:
     from aiperf_spec.config.yaml_file import parse_config
 
     return parse_config(text, str(file), os.environ, file.parent)
-
-
-def _join_extra(in_file: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    joined = {**in_file, **given}
-    halves = (in_file.get("stream_options"), given.get("stream_options"))
-    if all(isinstance(half, dict) for half in halves):
-        joined["stream_options"] = {**(halves[0] or {}), **(halves[1] or {})}
-    return joined
 
 
 def _join_headers(in_file: list[list[str]], given: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

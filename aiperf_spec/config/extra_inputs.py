@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from aiperf_spec.errors import ConfigError
@@ -16,15 +17,16 @@ def parse_extra_inputs(texts: list[str]) -> dict[str, Any]:
     read as such, a value that begins with [ or { as JSON, and all else as a string. Dotted keys are not split. Raises
     `ConfigError` naming the text.
     """
+    stripped = [text.strip() for text in texts]
+    return merge_extra_inputs(*(_json_object(text) if text.startswith("{") else _pairs(text) for text in stripped))
+
+
+def merge_extra_inputs(*given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one mapping of several; a later value wins, but the keys of `stream_options` are put together."""
     merged: dict[str, Any] = {}
-    for text in texts:
-        stripped = text.strip()
-        pairs = _json_object(stripped) if stripped.startswith("{") else _pairs(stripped)
-        for key, value in pairs.items():
-            # Two halves of stream_options belong together; anything else is replaced.
-            if key == "stream_options" and isinstance(value, dict) and isinstance(merged.get(key), dict):
-                value = {**merged[key], **value}
-            merged[key] = value
+    for key, value in (pair for each in given for pair in each.items()):
+        both = key == "stream_options" and isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = {**merged[key], **value} if both else value
     return merged
 
 

@@ -32,6 +32,7 @@ class Option:
     env: str | None = None
     read: Callable[[list[str]], Any] | None = None
     secret: bool = False
+    sent: bool = False
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
@@ -80,7 +81,8 @@ def option(
     name there, None is no place at all. `more` may be: `flags`, its names on the command line where they are not made
     from the field's; `only_in_file`; `env`, the environment variable that is read where the command line does not give
     it; `read`, which makes the value of a repeatable option from its texts where it is more than a list of them;
-    `secret`, for a value that no error and no repr may show; the bounds `ge`, `gt`, `le`, `min_length`; and `default`,
+    `secret`, for a value that no error and no repr may show; `sent`, for what the request body holds under the field's
+    name where it is given; the bounds `ge`, `gt`, `le`, `min_length`; and `default`,
     without which the option must be given.
     """
     return Option(help, panel, metavar, place, **more)

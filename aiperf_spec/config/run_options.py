@@ -153,7 +153,7 @@ class RunOptions(Options):
         "Send max_tokens on chat too.", REQUEST, place="endpoint.use_legacy_max_tokens", default=False
     )
     temperature: float | None = option(
-        "Not sent unless given.", REQUEST, "T", "endpoint.temperature", ge=0, default=None
+        "Not sent unless given.", REQUEST, "T", "endpoint.temperature", sent=True, ge=0, default=None
     )
     batch_size_text: int = option(
         "Prompts in one completions request.", REQUEST, "N", "endpoint.batch_size_text", ge=1, default=1

@@ -25,6 +25,7 @@ from aiperf_spec.config.run_options import RunOptions
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.errors import ConfigError
 
+_SENT = [name for name, option in OPTIONS.items() if option.sent]
 _RESERVED = {
     "model": "--model",
     "stream": "--streaming or --no-streaming",
@@ -93,6 +94,11 @@ class ProfileConfig(_Settings, RunOptions):
         """The order in which prompts are sent."""
         pool = self.dataset_selector.type is DatasetType.RANDOM_POOL
         return self.dataset_sampling_strategy or (SamplingStrategy.RANDOM if pool else SamplingStrategy.SEQUENTIAL)
+
+    @property
+    def sent_options(self) -> dict[str, Any]:
+        """What the request body holds under the names of options: those that were given and are declared as `sent`."""
+        return {name: value for name in _SENT if (value := getattr(self, name)) is not None}
 
     @field_validator("custom_dataset_type")
     @classmethod

@@ -28,8 +28,7 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
         texts = [prompt.as_text() for prompt in prompts]
         body["prompt"] = texts if config.batch_size_text > 1 else texts[0]
     body["stream"] = config.streaming
-    if config.temperature is not None:
-        body["temperature"] = config.temperature
+    body.update(config.sent_options)
     extra = dict(config.extra_inputs)
     options = extra.pop("stream_options", None)
     # Only one of the two names may be sent: servers refuse, or silently prefer one of, both.
@@ -55,12 +54,12 @@ def _own_body(config: ProfileConfig, model: str, payload: Mapping[str, Any]) -> 
     body = dict(payload)
     body.setdefault("model", model)
     extra = dict(config.extra_inputs)
+    for name, value in config.sent_options.items():
+        extra.setdefault(name, value)
     options = extra.pop("stream_options", None)
     own_options = body.pop("stream_options", None)
     if not any(key in body or key in extra for key in MAX_TOKENS_KEYS) and config.max_tokens is not None:
         body[_max_tokens_key(config)] = config.max_tokens
-    if config.temperature is not None:
-        extra.setdefault("temperature", config.temperature)
     for key, value in extra.items():
         if key not in MAX_TOKENS_KEYS or not any(name in payload for name in MAX_TOKENS_KEYS):
             body.setdefault(key, value)

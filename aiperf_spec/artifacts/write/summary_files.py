@@ -121,10 +121,10 @@ def input_config(result: RunResult) -> dict[str, Any]:
     phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **rate)]
     if config.warmup_request_count:
         phases.insert(0, _phase(config, "warmup", config.warmup_request_count, exclude_from_results=True))
+    limit = {} if config.max_tokens is None else {"max_tokens": config.max_tokens}
     extra = dict(config.extra_inputs)
-    for key, value in (("max_tokens", config.max_tokens), ("temperature", config.temperature)):
-        if value is not None:
-            extra.setdefault(key, value)
+    for name, value in (limit | config.sent_options).items():
+        extra.setdefault(name, value)
     return {
         "models": {"items": [{"name": result.model}]},
         "endpoint": {
