@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -133,6 +134,42 @@ def test_shown_commands_work(command: str, simulate: Simulate, folder: Path) -> 
     for shown, meant in STAND_INS.items():
         command = command.replace(shown, meant)
     run(command.format(url=simulate("vllm").url), folder)
+
+
+def shown_tables() -> list[tuple[str, list[str]]]:
+    """Return the header of each table of output that a page shows, and the labels of its rows."""
+    tables = []
+    lines = ALL.splitlines()
+    for number, line in enumerate(lines):
+        if re.fullmatch(r"    ─+", line):
+            rows = itertools.takewhile(str.strip, lines[number + 1 :])
+            labels = [match[1] for row in rows if (match := re.match(r"    (\S.*?)  +\S.*\d", row))]
+            tables.append((lines[number - 1], labels))
+    return tables
+
+
+def test_tables_that_are_shown_are_those_that_are_printed(simulate: Simulate, folder: Path) -> None:
+    commands = [
+        f"spec-profile --url {simulate('vllm').url} --input-file {ROOT}/tests/aiperf/speed_bench_8.jsonl "
+        "--request-rate 100 --draft-cost 0.1 --require 'acceptance_length >= 2.1' --require 'error_rate == 0' "
+        "--require 'time_to_first_token.p99 <= 20000'",
+        f"spec-profile report {ROOT}/tests/aiperf/vllm-speedbench --analysis",
+        "spec-profile compare artifacts/one artifacts/two",
+        "spec-profile adapters",
+    ]
+    # What a simulator does not draft is in the snapshots of analyses, which tests hold too.
+    texts = [run(command, folder).stdout for command in commands]
+    texts += [path.read_text() for path in (ROOT / "tests" / "snapshots").glob("*.txt")]
+    printed = {" ".join(line.split()) for text in texts for line in text.splitlines()}
+    tables = shown_tables()
+    assert len(tables) >= 10
+    for header, labels in tables:
+        # Only a real vLLM sends its own timing: tests/engines holds that table.
+        if header.split() == ["n", "server", "here"]:
+            continue
+        assert " ".join(header.split()) in printed
+        for label in labels:
+            assert any(line.startswith(" ".join(label.split())) for line in printed), label
 
 
 @pytest.mark.parametrize("code", python_examples())
