@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aiperf_spec.client.connection import Connection
+from tests.waiting import happens
 
 
 @dataclass(slots=True)
@@ -116,18 +117,11 @@ async def send(writer: asyncio.StreamWriter, *pieces: bytes, pause: float | None
         await writer.drain()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what happens elsewhere in this loop; give up after a minute, which no machine takes."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  the code under test sets no event
-            await asyncio.sleep(0.001)
-
-
 async def send_until(writer: asyncio.StreamWriter, piece: bytes, count: Callable[[], int]) -> None:
     """Write a piece and wait until the count of what the other side has read has grown."""
     before = count()
     await send(writer, piece)
-    await until(lambda: count() > before)
+    await happens(lambda: count() > before, "the other side's next read")
 
 
 class Reads:

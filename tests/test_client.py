@@ -46,8 +46,8 @@ from tests.raw_server import (
     send_until,
     serving,
     token,
-    until,
 )
+from tests.waiting import happens
 
 Writer = asyncio.StreamWriter
 PROMPTS = (Prompt("p", text="hi"),)
@@ -281,7 +281,7 @@ class TestEndMark:
     ) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             await send(writer, STREAM_HEAD, *map(chunked, (*WHOLE[:-1], mark)))
-            await until(lambda: watched.ends_read > 0)
+            await happens(lambda: watched.ends_read > 0, "the end mark to be read")
             skip_seconds(client_module._AFTER_DONE_SECONDS)
             await forever()
 
@@ -295,7 +295,7 @@ class TestEndMark:
     ) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             await send(writer, STREAM_HEAD, *map(chunked, WHOLE))
-            await until(lambda: watched.ends_read > 0)
+            await happens(lambda: watched.ends_read > 0, "the end mark to be read")
             ending(writer)
 
         record = await one(respond)
@@ -706,7 +706,7 @@ class TestConnections:
             config = ProfileConfig(url=server.url, model="m", concurrency=4, request_count=12)
             result = await profile_async(config, Hooks())
             assert len(result.records) == 12
-            await until(lambda: server.open_connections == 0)
+            await happens(lambda: server.open_connections == 0, "connections to be closed")
 
 
 class TestGets:

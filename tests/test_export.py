@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def some_records() -> list[RequestRecord]:
     return [
         record(0, start=0, contents=(100, 150, 300), tokens=5, histogram={0: 2, 3: 1}, category="coding"),
         record(1, start=40, contents=(90,), tokens=1, reason=DropReason.ZERO_STEP, category="math"),
-        record(2, start=5, contents=(7, 8), tokens=None, reason=DropReason.ABSENT),
+        replace(record(2, start=5, contents=(7, 8), tokens=None, reason=DropReason.ABSENT), connect_ns=1_234_567),
         failed(3, ErrorKind.HTTP_STATUS, status=503, message="over\u2028loaded"),
         record(4, start=0, contents=(1, 2), tokens=2, histogram={1: 1}, phase=Phase.WARMUP),
     ]
@@ -68,6 +69,7 @@ def test_records_read_back_as_they_were(tmp_path: Path) -> None:
     for before, after in zip(records, loaded.records, strict=True):
         for name in ("index", "phase", "category", "prompt_id", "start_ns", "first_content_ns", "last_content_ns"):
             assert getattr(after, name) == getattr(before, name), name
+        assert after.connect_ns == before.connect_ns
         assert after.acceptance == before.acceptance
         assert after.drop_reason == before.drop_reason
         assert after.error == before.error

@@ -147,6 +147,11 @@ def test_workers_make_one_run(simulate: Simulate, tmp_path: Path) -> None:
     loaded = load_records(tmp_path / "run")
     assert len(loaded.records) == 34
     assert len(three.loop_lags_ns) > 0
+    # Whoever opened a connection says so, in whichever process that was; the file has it to the microsecond.
+    connects = {record.index: record.connect_ns for record in three.profiled() if record.connect_ns is not None}
+    assert 1 <= len(connects) + sum(r.connect_ns is not None for r in three.records if r.phase is Phase.WARMUP) <= 5
+    read = {record.index: record.connect_ns for record in loaded.records if record.phase is Phase.PROFILING}
+    assert {index: value for index, value in read.items() if value is not None} == pytest.approx(connects, abs=1000)
     # Stamps of three processes are of one clock: no request of the run began before the warm-up had ended.
     warm = [record for record in three.records if record.phase is Phase.WARMUP]
     assert max(record.end_ns for record in warm) < min(record.start_ns for record in three.profiled())

@@ -42,8 +42,8 @@ from tests.raw_server import (
     send_until,
     serving,
     token,
-    until,
 )
+from tests.waiting import happens
 
 Writer = asyncio.StreamWriter
 TLS = Path(__file__).parent / "tls"
@@ -108,7 +108,7 @@ class TestKeepAlive:
         async def respond(call: Call, writer: Writer) -> None:
             await send(writer, FOUND if is_late else FOUND + excess)
             if is_late:
-                await until(lambda: answered > call.number)
+                await happens(lambda: answered > call.number, "the answer to be read")
                 await send(writer, excess)
 
         answered = 0
@@ -119,7 +119,7 @@ class TestKeepAlive:
                     assert said((await ask(client))[1]) == "x"
                     answered += 1
                     if is_late:
-                        await until(lambda: server.open_connections == 0)
+                        await happens(lambda: server.open_connections == 0, "the connection to be closed")
         # Blank lines between responses are within what HTTP lets a server send.
         assert server.connections == (1 if excess == b"\r\n" and not is_late else 3)
 
@@ -321,7 +321,7 @@ class TestConnecting:
         async def slowly(*_: Any, **__: Any) -> Any:
             nonlocal asked
             asked += 1
-            await until(lambda: waiting == 5)
+            await happens(lambda: waiting == 5, "five who wait")
             raise socket.gaierror(-3, "Temporary failure in name resolution")
 
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", slowly)

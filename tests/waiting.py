@@ -30,7 +30,8 @@ async def happens(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < deadline, f"waited {PATIENCE_SECONDS} s for {what}"
-        await asyncio.sleep(_LOOK_SECONDS)
+        # Looking is cheap where nothing but this loop's own tasks can make it true.
+        await asyncio.sleep(_LOOK_SECONDS / 20)
 
 
 def lines_of(path: Path) -> int:

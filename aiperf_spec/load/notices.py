@@ -10,7 +10,8 @@ from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_credentials
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.gaps import loop_lag
-from aiperf_spec.metrics.latency import schedule_lag
+from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
+from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.wire.request_body import MAX_TOKENS_KEYS
@@ -26,6 +27,8 @@ _SATURATED_MS = 10.0
 """Lag of the event loop, at its 99th percentile, from which on latencies are no longer the server's alone."""
 _LATE_MS = 50.0
 """Lateness from which on a request did not go out when it was due."""
+_CONNECTING = 0.05
+"""The share by which opening connections may move the time to first token without a word."""
 
 
 def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> list[Notice]:
@@ -40,6 +43,7 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
     notices += _prompts(result.dataset, profiled)
     notices += _tokens(config, good)
     notices += _client(result, profiled)
+    notices += _connecting(good)
     if retried := sum(1 for record in result.records if record.retried):
         notices.append(Notice(NoticeKind.RETRIED, {"count": retried}))
     notices += _refused_max_tokens(config, profiled)
@@ -119,6 +123,18 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> list[Notice]:
     if late:
         notices.append(Notice(NoticeKind.SCHEDULE_LAG, {"count": len(late), "of": len(profiled), "max": max(late)}))
     return notices
+
+
+def _connecting(good: list[RequestRecord]) -> list[Notice]:
+    times = [(ttft, http_connect(record)) for record in good if (ttft := time_to_first_token(record)) is not None]
+    count = sum(1 for _, connect in times if connect is not None)
+    if not count:
+        return []
+    whole = sorted(ttft for ttft, _ in times)
+    without = sorted(ttft - (connect or 0.0) for ttft, connect in times)
+    moved = {f"p{q}": (percentile(whole, q), percentile(without, q)) for q in (50, 99)}
+    moved = {name: pair for name, pair in moved.items() if pair[0] - pair[1] >= _CONNECTING * pair[1]}
+    return [Notice(NoticeKind.CONNECTING, {"count": count, "of": len(times), "moved": moved})] if moved else []
 
 
 def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> list[Notice]:

@@ -45,6 +45,14 @@ def output_token_throughput_per_user(record: RequestRecord) -> float | None:
     return NS_PER_S / value if value else None
 
 
+def http_connect(record: RequestRecord) -> float | None:
+    """What opening a connection took (DNS, TCP and TLS together), in ms; it is part of the time to first token.
+
+    None where a kept-alive connection was used, and where the transport does not say, as a proxy's.
+    """
+    return None if record.connect_ns is None else record.connect_ns / NS_PER_MS
+
+
 def inter_chunk_latency(record: RequestRecord) -> list[float] | None:
     """Gaps between consecutive content responses, in ms; None where there is no gap."""
     if not record.chunk_gaps_ns:

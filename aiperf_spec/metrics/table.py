@@ -109,6 +109,8 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
         "scheduled_latency", "Scheduled latency", "Scheduled Latency", latency.scheduled_latency, optional=True
     ),
     RecordMetric("schedule_lag", "Schedule lag", "Schedule Lag", latency.schedule_lag, optional=True),
+    # The few requests that open a connection are no row of a table of all: a notice says where it matters.
+    RecordMetric("http_connect", "Connect", "HTTP Connect", latency.http_connect, group=Group.NONE, optional=True),
     RecordMetric(
         "output_token_throughput_per_user",
         "Tokens/s per user",

@@ -203,6 +203,7 @@ class NoticeKind(StrEnum):
     PROXY = "proxy"
     SATURATED = "saturated"
     SCHEDULE_LAG = "schedule_lag"
+    CONNECTING = "connecting"
     INSECURE = "insecure"
     NO_SERVER_METRICS = "no_server_metrics"
     SERVER_METRICS_LOST = "server_metrics_lost"

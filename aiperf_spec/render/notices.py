@@ -73,6 +73,13 @@ _WORDINGS: dict[NoticeKind, Callable[[dict[str, Any]], str]] = {
         f"{plural(values['count'], 'request')} of {values['of']} went out at least 50 ms after they were due "
         f"({values['max']:,.0f} ms at most): see schedule_lag, and scheduled_latency for what users would have waited"
     ),
+    NoticeKind.CONNECTING: lambda values: (
+        f"{plural(values['count'], 'request')} of {values['of']} opened a connection, which is part of their TTFT: "
+        + ", ".join(
+            f"its {name} is {ours:.1f} ms, {less:.1f} ms without" for name, (ours, less) in values["moved"].items()
+        )
+        + ". See http_connect; --warmup-request-count opens connections before the run"
+    ),
     NoticeKind.INSECURE: lambda values: (
         "certificates went unchecked (--insecure): whoever answered may not be the server that --url names; "
         "--ca-file trusts a private certificate authority"

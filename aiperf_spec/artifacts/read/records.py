@@ -72,6 +72,7 @@ def _record(line: dict[str, Any]) -> RequestRecord:
         turn_index=metadata.get("turn_index") or 0,
         category=metadata.get("source_kind"),
         start_ns=start_ns,
+        connect_ns=_moment(0, _value(metrics, "http_connect")),
         ack_ns=metadata.get("request_ack_ns"),
         end_ns=metadata["request_end_ns"],
         first_content_ns=_moment(start_ns, first),
