@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -17,6 +18,18 @@ from tests.waiting import PATIENCE_SECONDS
 # A busy machine makes an example slow, not wrong.
 settings.register_profile("any machine", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Share the whole suite out among a few processes; run named tests, and real engines, in this one."""
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if named or config.option.markexpr != "not engine":
+        return 0
+    # Some tests take ten times as long as others: who has none left takes another's.
+    config.option.dist = "worksteal"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Much of the time is spent waiting, so that even one core has use for two.
+    return max(2, min(4, cores))
 
 
 @pytest.fixture(scope="session")
