@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from aiperf_spec.config.choices import SamplingStrategy
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
-from aiperf_spec.workload.dataset import load_prompts
+from aiperf_spec.models.run import DatasetInfo
+from aiperf_spec.workload.dataset import open_workload
 from aiperf_spec.workload.prompts import Prompt, order
+
+
+def load_prompts(path: Path | None) -> tuple[tuple[Prompt, ...], DatasetInfo]:
+    workload = open_workload(ProfileConfig(url="h:1", input_file=path))
+    assert workload.prompts is not None
+    return workload.prompts, workload.info
 
 
 @pytest.fixture

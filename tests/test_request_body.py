@@ -6,7 +6,7 @@ import pytest
 
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.wire.request_body import asks_for_several_sequences, asks_for_usage, build_body
+from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body
 from aiperf_spec.workload.prompts import Prompt
 
 TEXT = Prompt("a", text="hello")
@@ -141,19 +141,3 @@ def test_extra_inputs_win() -> None:
 )
 def test_asks_for_several_sequences(given: dict[str, Any], several: bool) -> None:
     assert asks_for_several_sequences(given) is several
-
-
-@pytest.mark.parametrize(
-    ("given", "asks"),
-    [
-        ({"stream": False}, True),
-        ({}, True),
-        ({"stream": True}, False),
-        ({"stream": True, "stream_options": None}, False),
-        ({"stream": True, "stream_options": {}}, False),
-        ({"stream": True, "stream_options": {"include_usage": False}}, False),
-        ({"stream": True, "stream_options": {"include_usage": True}}, True),
-    ],
-)
-def test_asks_for_usage(given: dict[str, Any], asks: bool) -> None:
-    assert asks_for_usage(given) is asks

@@ -51,8 +51,6 @@ class Summary:
     drop_reasons: dict[DropReason, int]
     categories: dict[str, CategorySummary]
     errors: list[ErrorGroup]
-    missing_output_tokens: int
-    """Successful requests without a count of output tokens."""
 
     @property
     def total(self) -> int:
@@ -76,7 +74,6 @@ def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) 
         drop_reasons={reason: reasons[reason] for reason in DropReason if reasons[reason]},
         categories=_categories(good),
         errors=_errors(chosen),
-        missing_output_tokens=sum(1 for r in good if r.output_tokens is None),
     )
 
 

@@ -16,11 +16,7 @@ from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
-from aiperf_spec.render.text import count, number
-
-Span = tuple[str, str]
-"""Text and its style."""
-Line = list[Span]
+from aiperf_spec.render.text import count, number, plural
 
 _RECENT_S = 10
 _RECENT_MOST = 2000
@@ -39,6 +35,10 @@ class PhaseProgress:
     done: int = 0
     failed: int = 0
     started_ns: int | None = None
+
+    def elapsed_s(self, now_ns: int) -> float:
+        """Return the time since its first request began; 0 before one has ended."""
+        return 0.0 if self.started_ns is None else max((now_ns - self.started_ns) / NS_PER_S, 0.0)
 
 
 @dataclass(slots=True)
@@ -131,38 +131,38 @@ def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_
     space = (width - _LEFT if width >= _WIDE else width) - 1
     bars = _histogram(progress, space, "#" if ascii_only else "█")
     if width >= _WIDE:
-        nothing: Line = []
-        for left, right in zip_longest(figures, bars, fillvalue=nothing):
-            padding = _LEFT - sum(len(text) for text, _ in left)
-            lines.append([*left, (" " * padding, ""), *right] if right else left)
+        for left, right in zip_longest(figures, bars, fillvalue=Text()):
+            lines.append(Text.assemble(left, " " * (_LEFT - left.cell_len), right) if right else left)
     else:
         lines += figures + bars
-    texts = [Text.assemble(*line) for line in lines[: max(height - 1, 1)]]
-    for text in texts:
-        text.truncate(width - 1, overflow="crop")
-    return texts
+    for line in lines:
+        line.truncate(width - 1, overflow="crop")
+    return lines[: max(height - 1, 1)]
 
 
-def _indented(line: Line, width: int) -> Line:
+def _indented(line: Text, width: int) -> Text:
     # Where it is narrow, what is said matters more than where it stands.
-    fits = _LABEL + sum(len(text) for text, _ in line) < width
-    return [(" " * _LABEL, ""), *line] if fits else line
+    return Text.assemble(" " * _LABEL, line) if _LABEL + line.cell_len < width else line
+
+
+def _label(text: str, style: str = "bold") -> tuple[str, str]:
+    return f"{text:<{_LABEL}}", style
 
 
 def _name(progress: RunProgress) -> str:
     return "warm-up" if progress.phase is Phase.WARMUP else "profiling"
 
 
-def _bar(progress: RunProgress, now_ns: int, width: int, full: str, empty: str) -> Line:
+def _bar(progress: RunProgress, now_ns: int, width: int, full: str, empty: str) -> Text:
     counts = progress.phases[progress.phase]
-    head: Line = [(f"{_name(progress):<{_LABEL}}", "bold yellow" if progress.phase is Phase.WARMUP else "bold")]
+    head = _label(_name(progress), "bold yellow" if progress.phase is Phase.WARMUP else "bold")
     share = _share(progress, now_ns)
     said = f"{count(counts.done)} done" if counts.total is None else f"{count(counts.done)} of {count(counts.total)}"
     if share is None:
-        return [*head, (said, "")]
+        return Text.assemble(head, said)
     size = max(min(width, 100) - _LABEL - len(said) - 9, 8)
     filled = round(size * share)
-    return [*head, (full * filled, "cyan"), (empty * (size - filled), "dim"), (f"  {said}", ""), (f"{share:5.0%}", "")]
+    return Text.assemble(head, (full * filled, "cyan"), (empty * (size - filled), "dim"), f"  {said}{share:5.0%}")
 
 
 def _share(progress: RunProgress, now_ns: int) -> float | None:
@@ -170,12 +170,8 @@ def _share(progress: RunProgress, now_ns: int) -> float | None:
     by_count = counts.done / counts.total if counts.total else None
     if progress.phase is Phase.WARMUP or duration is None:
         return by_count
-    elapsed = _elapsed_s(counts, now_ns)
+    elapsed = counts.elapsed_s(now_ns)
     return min(max(elapsed / duration, by_count or 0.0), 1.0)
-
-
-def _elapsed_s(counts: PhaseProgress, now_ns: int) -> float:
-    return 0.0 if counts.started_ns is None else max((now_ns - counts.started_ns) / NS_PER_S, 0.0)
 
 
 def _in_flight(progress: RunProgress) -> int | None:
@@ -194,7 +190,7 @@ def _stage(progress: RunProgress, now_ns: int) -> str | None:
     counts, config = progress.phases[progress.phase], progress.config
     if progress.phase is Phase.WARMUP:
         return "in no figure"
-    if config.benchmark_duration is not None and _elapsed_s(counts, now_ns) > config.benchmark_duration:
+    if config.benchmark_duration is not None and counts.elapsed_s(now_ns) > config.benchmark_duration:
         return "grace period"
     cap = config.concurrency
     if config.request_rate is not None or cap == 1:
@@ -204,28 +200,25 @@ def _stage(progress: RunProgress, now_ns: int) -> str | None:
     return "ramp-up" if counts.done < cap else None
 
 
-def _state(progress: RunProgress, now_ns: int) -> Line:
+def _state(progress: RunProgress, now_ns: int) -> Text:
     counts = progress.phases[progress.phase]
-    parts: Line = []
+    parts = []
     if (flying := _in_flight(progress)) is not None:
-        parts.append((f"{count(flying)} in flight", ""))
-    parts.append((f"{count(counts.failed)} failed", "red" if counts.failed else "dim"))
-    seconds = _elapsed_s(counts, now_ns)
+        parts.append(Text(f"{count(flying)} in flight"))
+    parts.append(Text(f"{count(counts.failed)} failed", "red" if counts.failed else "dim"))
+    seconds = counts.elapsed_s(now_ns)
     if counts.done and seconds:
-        parts.append((f"{number(counts.done / seconds, 1)}/s", ""))
+        parts.append(Text(f"{number(counts.done / seconds, 1)}/s"))
         if (left := _left_s(progress, now_ns)) is not None:
-            parts.append((f"{_clock(left)} left", ""))
+            parts.append(Text(f"{_clock(left)} left"))
     if (stage := _stage(progress, now_ns)) is not None:
-        parts.append((stage, "yellow"))
-    line: Line = []
-    for i, part in enumerate(parts):
-        line += [(", ", "dim"), part] if i else [part]
-    return line
+        parts.append(Text(stage, "yellow"))
+    return Text.assemble(*[each for part in parts for each in ((", ", "dim"), part)][1:])
 
 
 def _left_s(progress: RunProgress, now_ns: int) -> float | None:
     counts, duration = progress.phases[progress.phase], progress.config.benchmark_duration
-    seconds = _elapsed_s(counts, now_ns)
+    seconds = counts.elapsed_s(now_ns)
     guesses = []
     if counts.done == counts.total:
         return None
@@ -251,20 +244,20 @@ def _interval(estimate: Estimate, unit: str = "") -> str:
     return f"{shown}  (95 %: {number(estimate.low)} to {number(estimate.high)})"
 
 
-def _figures(progress: RunProgress, now_ns: int) -> list[Line]:
+def _figures(progress: RunProgress, now_ns: int) -> list[Text]:
     length, rate = progress.estimates(now_ns)
-    first, between = progress.percentiles(now_ns)
     reports = progress.length_sums.n
-    of = f", {count(reports)} request{'' if reports == 1 else 's'}" if reports else ""
-    return [
-        [(f"{'accept length':<{_LABEL}}", "bold"), (_interval(length), ""), (of, "dim")],
-        [(f"{'draft rate':<{_LABEL}}", "bold"), (_interval(rate, " %"), "")],
-        [(f"{'TTFT':<{_LABEL}}", "bold"), (first, ""), (", last 10 s" if first != "–" else "", "dim")],
-        [(f"{'ITL':<{_LABEL}}", "bold"), (between, ""), (", last 10 s" if between != "–" else "", "dim")],
+    of = f", {plural(reports, 'request')}" if reports else ""
+    lines = [
+        Text.assemble(_label("accept length"), _interval(length), (of, "dim")),
+        Text.assemble(_label("draft rate"), _interval(rate, " %")),
     ]
+    for name, latency in zip(("TTFT", "ITL"), progress.percentiles(now_ns), strict=True):
+        lines.append(Text.assemble(_label(name), latency, ("" if latency == "–" else ", last 10 s", "dim")))
+    return lines
 
 
-def _histogram(progress: RunProgress, width: int, block: str) -> list[Line]:
+def _histogram(progress: RunProgress, width: int, block: str) -> list[Text]:
     if not progress.histogram:
         return []
     rows = folded(progress.histogram)
@@ -272,10 +265,8 @@ def _histogram(progress: RunProgress, width: int, block: str) -> list[Line]:
     size = max(min(width - _LABEL - 13, 40), 4)
     lines = []
     for i, (label, steps) in enumerate(rows):
-        head = "accepted" if i == 0 else ""
-        bar = block * round(size * steps / peak)
-        line: Line = [(f"{head:<{_LABEL}}", "bold"), (f"{label:>3} ", ""), (f"{100 * steps / total:5.1f} % ", "dim")]
-        lines.append([*line, (bar, "cyan")])
+        head, share = _label("" if i else "accepted"), (f"{100 * steps / total:5.1f} % ", "dim")
+        lines.append(Text.assemble(head, f"{label:>3} ", share, (block * round(size * steps / peak), "cyan")))
     return lines
 
 
@@ -283,8 +274,7 @@ def simple_line(progress: RunProgress, now_ns: int) -> str:
     """Return where a run stands in one line without style, for a log."""
     counts = progress.phases[progress.phase]
     of = "" if counts.total is None else f" of {count(counts.total)}"
-    state = "".join(text for text, _ in _state(progress, now_ns))
-    parts = [f"{_name(progress)}: {count(counts.done)}{of} done, {state}"]
+    parts = [f"{_name(progress)}: {count(counts.done)}{of} done, {_state(progress, now_ns).plain}"]
     length, rate = progress.estimates(now_ns)
     if length.value is not None:
         parts.append(f"length {_interval(length)}, rate {_interval(rate, ' %')}".replace("  (", " ("))

@@ -114,11 +114,3 @@ def _number(value: Any) -> float:
         return float(value) if isinstance(value, int | float | str) else 0.0
     except (ValueError, OverflowError):
         return 0.0
-
-
-def asks_for_usage(body: dict[str, Any]) -> bool:
-    """Say whether a streaming body asks for usage; a non-streaming response brings it unasked."""
-    if not body.get("stream"):
-        return True
-    options = body.get("stream_options")
-    return isinstance(options, dict) and options.get("include_usage") is True

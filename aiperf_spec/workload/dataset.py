@@ -221,10 +221,3 @@ def open_files(paths: Sequence[Path], reading: ReadOptions) -> list[PromptFile]:
         raise InputFileError("--input-file -: standard input can be read only once")
     several = len(paths) > 1
     return [PromptFile(path, reading, id_prefix=f"{path.stem}:" if several else "") for path in paths]
-
-
-def load_prompts(path: Path | None) -> tuple[tuple[Prompt, ...], DatasetInfo]:
-    """Return the prompts of one file of up to 64 MiB, or the built-in ones for None."""
-    workload = Workload(open_files(() if path is None else (path,), ReadOptions()))
-    assert workload.prompts is not None
-    return workload.prompts, workload.info

@@ -45,7 +45,6 @@ def load_summary(folder: RunFolder) -> Summary:
         if isinstance(categories, dict)
         else {},
         errors=_errors(document.get("error_summary")),
-        missing_output_tokens=0,
     )
 
 
