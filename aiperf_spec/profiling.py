@@ -260,7 +260,7 @@ async def _wait_until_ready(config: ProfileConfig, server: Server, client: Clien
 
 async def _model(config: ProfileConfig, server: Server, client: Client) -> tuple[str, str | None]:
     answer = await client.get_json(server.models)
-    listed = _listed_models(answer)
+    listed = listed_models(answer)
     if config.model is not None:
         return config.model, listed.get(config.model, next(iter(listed.values()), None))
     if len(listed) == 1:
@@ -275,7 +275,8 @@ async def _model(config: ProfileConfig, server: Server, client: Client) -> tuple
     )
 
 
-def _listed_models(answer: Any) -> dict[str, str | None]:
+def listed_models(answer: Any) -> dict[str, str | None]:
+    """Return the models that an answer of /v1/models lists, each with its `owned_by`."""
     data = answer.get("data") if isinstance(answer, dict) else None
     models: dict[str, str | None] = {}
     for entry in data if isinstance(data, list) else []:

@@ -388,3 +388,14 @@ def test_arbitrary_bytes_never_raise(data: bytes, kind: bytes) -> None:
 @given(value=st.dictionaries(KEYS, JSON, max_size=5) | JSON, kind=st.sampled_from([b"", b"error", b"ping"]))
 def test_arbitrary_json_never_raises(value: Any, kind: bytes) -> None:
     check(json.dumps(value).encode(), kind)
+
+
+def test_each_engines_own_timing_is_found_at_its_path() -> None:
+    paths = (("metrics",), ("acme", "timing"), ("list", "*"))
+    found = parse_event(SSEEvent(b'{"metrics": {"a": 1}, "acme": {"timing": {"b": 2}}, "list": [3]}'), 0, (), paths)
+    assert found is not None
+    assert found.engine_timings == {("metrics",): {"a": 1}, ("acme", "timing"): {"b": 2}}
+    for other in (b'{"metrics": []}', b'{"metrics": {}}', b'{"metrics": 3, "acme": 4}', b'{"list": [{}, {}]}'):
+        nothing = parse_event(SSEEvent(other), 0, (), paths)
+        assert nothing is not None
+        assert nothing.engine_timings is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -35,8 +36,8 @@ def test_an_engine_is_recognised_by_its_owner(owner: str | None, engine: str | N
 
 def test_an_engine_that_is_asked_in_each_request() -> None:
     """The option that is shown is one that the program takes, and asks with."""
-    engine = EngineDescription(name="Acme", request_inputs={"report": True, "detail": {"level": 2}})
-    given = parse_extra_inputs([engine.inputs_option.removeprefix("--extra-inputs ")])
+    engine = EngineDescription(name="Acme", request_inputs={"report": True, "detail": {"level": 2}, "as": "steps"})
+    given = parse_extra_inputs(shlex.split(engine.inputs_option)[1:])
     assert given == engine.request_inputs
     assert engine.is_asked_by({**given, "top_k": 1})
     assert not engine.is_asked_by({"report": True})

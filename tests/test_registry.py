@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiperf_spec.adapters import registry as module
-from aiperf_spec.adapters.registry import BUILT_IN, ENTRY_POINT_GROUP, Adapter, AdapterRegistry, load_registry
+from aiperf_spec.adapters.description import EngineDescription
+from aiperf_spec.adapters.registry import (
+    BUILT_IN,
+    ENTRY_POINT_GROUP,
+    Adapter,
+    AdapterRegistry,
+    known_engines,
+    load_registry,
+)
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import ParsedResponse, Usage
@@ -427,6 +435,15 @@ class TestPlugins:
         install(("acme", rubbish, "acme-dist"))
         with pytest.raises(PluginError, match=r"'acme' of acme-dist .* is no adapter class"):
             load_registry()
+
+    def test_old_runs_are_read_with_the_built_in_engines_alone_where_a_plugin_is_unusable(self, install: Any) -> None:
+        install(("acme", object, "acme-dist"))
+        assert known_engines.__wrapped__().keys() == {adapter.name for adapter in BUILT_IN}
+
+    def test_a_description_is_known_by_the_plugins_name(self, install: Any) -> None:
+        described = type("Described", (Acme,), {"engine_description": EngineDescription(name="Acme")})
+        install(("acme", described, "acme-dist"), ("silent", Acme, "silent-dist"))
+        assert list(known_engines.__wrapped__()) == [*(adapter.name for adapter in BUILT_IN), "acme"]
 
     @pytest.mark.parametrize("error", [ImportError("no torch"), AttributeError("Adapter"), SyntaxError(), ValueError()])
     def test_one_that_fails_to_import_is_a_warning(self, install: Any, error: Exception) -> None:

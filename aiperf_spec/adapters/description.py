@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Annotated, Any
@@ -119,8 +120,10 @@ class EngineDescription:
 
     @property
     def inputs_option(self) -> str:
-        """Return the option that adds `request_inputs` to each request of a run."""
-        return "--extra-inputs " + ",".join(f"{key}:{json.dumps(value)}" for key, value in self.request_inputs.items())
+        """Return the option that adds `request_inputs` to each request of a run, as it is typed into a shell."""
+        items = self.request_inputs.items()
+        pairs = (f"{key}:{value if isinstance(value, str) else json.dumps(value)}" for key, value in items)
+        return f"--extra-inputs {shlex.quote(','.join(pairs))}"
 
     @property
     def how_to_report(self) -> str | None:

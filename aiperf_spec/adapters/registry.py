@@ -200,8 +200,14 @@ def load_registry() -> AdapterRegistry:
 
 @cache
 def known_engines() -> Engines:
-    """Return what the adapters at hand say of their engines, by name; raises `PluginError` as `load_registry` does."""
-    return load_registry().engines
+    """Return what the adapters at hand say of their engines, by name.
+
+    Where plug-ins cannot be loaded, the built-in ones speak alone: a run refuses to start, but old runs can be read.
+    """
+    try:
+        return load_registry().engines
+    except PluginError:
+        return AdapterRegistry(BUILT_IN).engines
 
 
 def counts_speculation(name: str) -> bool:

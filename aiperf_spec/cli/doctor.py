@@ -15,7 +15,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.models.run import NoticeKind
-from aiperf_spec.profiling import profile
+from aiperf_spec.profiling import listed_models, profile
 from aiperf_spec.render.diagnosis import ServerInfo, diagnose, diagnosis_report
 from aiperf_spec.render.notices import notice_text
 
@@ -47,8 +47,8 @@ def doctor(values: dict[str, Any]) -> None:
 async def _look(config: ProfileConfig) -> ServerInfo:
     server = split_endpoint(config.url)
     async with Client(config, server) as client:
-        models = await client.get_json(server.models)
-        owner = _owner(models, config.model)
+        models = listed_models(await client.get_json(server.models))
+        owner = models.get(config.model or "", next(iter(models.values()), None)) or None
         engines = known_engines()
         engine = recognised(owner, engines)
         description = EngineDescription(name="") if engine is None else engines[engine]
@@ -60,13 +60,6 @@ async def _look(config: ProfileConfig) -> ServerInfo:
             version = version or _text(settings, "version")
             drafter = _text(settings, description.drafter_key)
     return ServerInfo(owner, engine, version, drafter)
-
-
-def _owner(answer: Any, model: str | None) -> str | None:
-    listed = answer.get("data") if isinstance(answer, dict) else None
-    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    chosen = next((entry for entry in entries if entry.get("id") == model), entries[0] if entries else None)
-    return _text(chosen, "owned_by")
 
 
 def _text(answer: Any, key: str) -> str | None:
