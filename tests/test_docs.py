@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 from aiperf_spec.cli.app import app
 from aiperf_spec.cli.docs import topics
 from aiperf_spec.config.yaml_file import parse_config
+from aiperf_spec.errors import ExitCode
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind
 from tests.test_architecture import LEVELS
 
 ROOT = Path(__file__).parent.parent
@@ -104,6 +107,16 @@ def test_what_the_architecture_names_is_there() -> None:
     for name in re.findall(r"`([A-Z][A-Za-z]+[a-z])`", page):
         sources = [path.read_text() for path in (ROOT / "aiperf_spec").rglob("*.py")]
         assert any(re.search(rf"\bclass {name}\b", source) for source in sources), name
+
+
+def test_every_reason_kind_and_exit_code_is_explained() -> None:
+    metrics = (ROOT / "aiperf_spec" / "docs" / "metrics.md").read_text()
+    first_columns = "".join(re.findall(r"^\|.*?(?= \| )", metrics, re.M))
+    assert [each for each in (*DropReason, *ErrorKind) if f"`{each}`" not in first_columns] == []
+    readme = (ROOT / "README.md").read_text()
+    table = readme[readme.index("## Exit codes") : readme.index("## Other tools")]
+    codes = [int(code) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.M) for code in row.split(",")]
+    assert codes == list(ExitCode)
 
 
 def test_the_configuration_file_that_is_shown_is_read(tmp_path: Path) -> None:
