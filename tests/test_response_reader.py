@@ -178,8 +178,54 @@ def test_a_character_cut_by_two_events_is_no_character() -> None:
 def test_alike_events_in_a_row_are_one_response() -> None:
     pieces = [b'data: {"choices":[{"index":0,"text":"%d"}]}\n\n' % number for number in range(10)]
     for reader in (read([b"".join(pieces)]), read(pieces)):
-        assert [response.text for response in reader.responses] == ["0", "123456789"]
-    assert [response.arrivals_ns for response in reader.responses] == [None, array("q", range(1, 10))]
+        assert [response.text for response in reader.responses] == ["0", "1", "23456789"]
+    assert [response.arrivals_ns for response in reader.responses] == [None, None, array("q", range(2, 10))]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Give the list of the events that are parsed whole."""
+    events: list[bytes] = []
+
+    def counting(event: SSEEvent, *others: Any) -> ParsedResponse | None:
+        events.append(event.data)
+        return parse_event(event, *others)
+
+    monkeypatch.setattr("aiperf_spec.wire.response_reader.parse_event", counting)
+    return events
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_few_events_of_a_pattern_are_parsed(together: bool, parsed: list[bytes]) -> None:
+    lines = [data_line(chunk("content", f"word {number}", None, 1), {}) + b"\n\n" for number in range(1000)]
+    reader = read([b"".join(lines)] if together else lines)
+    assert len(parsed) == 3  # two that agree, and another text in their place
+    assert sum(len(response.arrivals_ns or [0]) for response in reader.responses) == 1000
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_events_that_differ_in_more_than_text_are_parsed_once_each(together: bool, parsed: list[bytes]) -> None:
+    chunks = [chunk("content", f"word {number}", None, 1) for number in range(1000)]
+    for number, each in enumerate(chunks):
+        each["choices"][0]["logprobs"] = {"content": [{"token": f"word {number}", "logprob": -number}]}
+    lines = [data_line(each, {}) + b"\n\n" for each in chunks]
+    read([b"".join(lines)] if together else lines)
+    assert len(parsed) == 1000
+
+
+def test_another_pattern_is_found_where_the_kind_of_text_changes(parsed: list[bytes]) -> None:
+    kinds = ["reasoning"] * 100 + ["content"] * 100
+    reader = read([data_line(chunk(kind, "word", None, 1), {}) + b"\n\n" for kind in kinds])
+    assert len(parsed) == 6
+    assert "".join(response.reasoning for response in reader.responses) == "word" * 100
+    assert "".join(response.text for response in reader.responses) == "word" * 100
+
+
+@pytest.mark.parametrize("interim", ["\n", 'say "x"', "日本"])
+def test_a_text_that_has_to_be_parsed_does_not_end_the_pattern(interim: str, parsed: list[bytes]) -> None:
+    texts = ["a", "b", *(["word"] * 10 + [interim]) * 20]
+    read([data_line(chunk("content", text, None, 1), {}) + b"\n\n" for text in texts])
+    assert len(parsed) == 3 + 20
 
 
 @pytest.mark.parametrize("size", [1, 7, 200, 5000, 10**6])

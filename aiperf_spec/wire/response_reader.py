@@ -1,6 +1,6 @@
 """Read a response from its bytes, as they arrive.
 
-Content events of a response differ in their text alone. Once one was parsed whole, the next ones that have the same
+Content events of a response often differ in their text alone. Once two in a row did, the next ones that have the same
 bytes around their text are read by comparison, as many as a read brought in a few operations, at a fraction of the
 cost. Anything else is decoded and parsed whole: both ways give the same, which the tests hold for whatever is sent.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.wire.chunk import Paths, parse_event
@@ -18,8 +19,10 @@ _BLANKS = 64 * 1024
 """Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
 """What a JSON string of ASCII holds as it stands."""
-_TRIES = 4
-"""Events that are looked at one by one before a pattern is found: a role, empty text, then the first text."""
+_MISSES = 3
+"""Patterns that the next content event may miss before none is looked for any more: with logprobs no two are alike."""
+_STEPS = 8
+"""Events of one read that are taken one by one until a pattern is found: a role, empty text, then the first texts."""
 _PROBES = "other text", "another"
 _DATA = b"data: "
 _END = b"\n\n"
@@ -47,8 +50,9 @@ class ResponseReader:
         self._size = 0
         self._opens_stream: bool | None = None
         self._decoder = SSEDecoder()
-        self._is_between_events = False
         self._pattern: _Pattern | None = None
+        self._candidate: tuple[bytes, bytes] | None = None
+        self._misses = 0
         # Texts and arrivals of the events that fitted the pattern, since the last one that did not.
         self._texts: list[bytes] = []
         self._arrivals = array("q")
@@ -61,16 +65,6 @@ class ResponseReader:
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take the next bytes of the body; raises `EventTooLargeError` for one that never ends."""
-        pattern = self._pattern
-        if pattern is not None and self._is_between_events and data.startswith(pattern.opening):
-            # What a server nearly always sends: one event a read.
-            text = data[len(pattern.opening) : -len(pattern.closing)]
-            if text and not text.translate(None, _PLAIN) and data.endswith(pattern.closing):
-                self._texts.append(text)
-                self._arrivals.append(now_ns)
-                if self.events is not None:
-                    self.events.add(data[len(_DATA) : -len(_END)], b"", now_ns)
-                return
         if not self.is_stream:
             self._body.append(data)
             self._size += len(data)
@@ -84,14 +78,12 @@ class ResponseReader:
             self.is_stream = True
             data = b"".join(self._body)
             self._body.clear()
-        start = self._up_to_pattern(data, now_ns)
-        if start == len(data):
-            return
-        pattern = self._pattern
-        if pattern is not None and self._is_between_events and data.startswith(pattern.opening, start):
-            self._take_alike(pattern, data[start:] if start else data, now_ns)
-        else:
-            self._decode(data[start:] if start else data, now_ns)
+        if self._pattern is None and self._misses < _MISSES:
+            data = self._take_singly(data, now_ns)
+        if self._pattern is not None and self._decoder.is_between_events:
+            data = data[self._take_alike(self._pattern, data, now_ns) :]
+        if data:
+            self._take(self._decoder.decode(data), now_ns)
 
     def finish(self, now_ns: int) -> None:
         """Take notice that the body has ended."""
@@ -101,78 +93,88 @@ class ResponseReader:
             self._take([SSEEvent(b"".join(self._body))], now_ns)
             self._body.clear()
 
-    def _up_to_pattern(self, data: bytes, now_ns: int) -> int:
-        """Take events one by one until the next can be compared with a pattern; return where that is.
-
-        Gives up after a few, at a place where the decoder can go on.
-        """
+    def _take_singly(self, data: bytes, now_ns: int) -> bytes:
+        """Take events one by one until there is a pattern, but no more than a few; return what is left."""
         start = 0
-        for _ in range(_TRIES):
-            if (self._pattern is not None and self._is_between_events) or start == len(data):
-                break
+        for _ in range(_STEPS):
             end = data.find(_END, start) + len(_END)
-            if end < len(_END):
+            if end < len(_END) or self._pattern is not None or self._misses == _MISSES:
                 break
-            self._decode(data[start:end], now_ns)
+            self._take(self._decoder.decode(data[start:end]), now_ns)
             start = end
-        return start
+        return data[start:] if start else data
 
-    def _take_alike(self, pattern: _Pattern, data: bytes, now_ns: int) -> None:
-        """Take events, the first of which opens as the pattern does: up to the last that is alike in one go."""
+    def _take_alike(self, pattern: _Pattern, data: bytes, now_ns: int) -> int:
+        """Take the events with which the data begins, up to the last that ends as the pattern does, if all are alike.
+
+        Returns how many bytes they are; 0 where one is of another kind.
+        """
         opening, closing = pattern.opening, pattern.closing
-        end = data.rfind(closing) + len(closing)
-        if end < len(closing):
-            self._decode(data, now_ns)
-            return
-        run, rest = data[:end], data[end:]
+        if not data.startswith(opening):
+            return 0
+        text = data[len(opening) : -len(closing)]
+        if text and not text.translate(None, _PLAIN) and data.endswith(closing):
+            # What a server nearly always sends: one event a read.
+            self._texts.append(text)
+            self._arrivals.append(now_ns)
+            if self.events is not None:
+                self.events.add(data[len(_DATA) : -len(_END)], b"", now_ns)
+            return len(data)
         first, last = len(opening), len(_END) - len(closing)
+        end = data.rfind(closing) + len(closing)
+        run = data[:end]
         texts = [line[first:last] for line in run.split(b"\n")[:-1:2]]
         joined = b"".join(texts)
         # What the texts are cut out of is the same around each if it can be put together again around them.
-        if all(texts) and not joined.translate(None, _PLAIN) and pattern.run(texts) == run:
-            self._texts.append(joined)
-            self._arrivals += array("q", (now_ns,)) * len(texts)
-            if self.events is not None:
-                for text in texts:
-                    self.events.add(pattern.data(text), b"", now_ns)
-        else:
-            self._decode(run, now_ns)
-        if rest:
-            self._decode(rest, now_ns)
-
-    def _decode(self, data: bytes, now_ns: int) -> None:
-        self._take(self._decoder.decode(data), now_ns)
-        self._is_between_events = self._decoder.is_between_events
+        if (
+            not all(texts)
+            or joined.translate(None, _PLAIN)
+            or opening + (closing + opening).join(texts) + closing != run
+        ):
+            return 0
+        self._texts.append(joined)
+        self._arrivals += array("q", (now_ns,)) * len(texts)
+        if self.events is not None:
+            for text in texts:
+                self.events.add(pattern.before + text + pattern.after, b"", now_ns)
+        return end
 
     def _take(self, events: list[SSEEvent], now_ns: int) -> None:
-        for data, kind in events:
+        payload_paths, timing_paths = self._paths
+        for event in events:
             if self.events is not None:
-                self.events.add(data, kind, now_ns)
-            pattern = None if kind else self._pattern
-            if pattern is not None:
-                text = pattern.text_of(data)
-                if text and _is_plain(text):
-                    self._texts.append(text)
-                    self._arrivals.append(now_ns)
-                    continue
-            response = parse_event(SSEEvent(data, kind), now_ns, *self._paths)
+                self.events.add(*event, now_ns)
+            response = parse_event(event, now_ns, payload_paths, timing_paths)
             if response is None:
                 continue
-            # One that fits but holds an escape is no reason to look for another pattern.
-            learned = None
-            if response.is_content and (pattern is None or text is None):
-                learned = _learn(data, response, self._paths)
-            self._close_run()
+            if self._texts:
+                self._close_run()
             self._responses.append(response)
             if response.is_done:
                 self.has_ended = True
-            if learned is not None:
-                self._pattern = learned
+            elif self._misses < _MISSES and response.is_content:
+                self._look_for_pattern(event.data, response)
+
+    def _look_for_pattern(self, data: bytes, response: ParsedResponse) -> None:
+        pattern, candidate = self._pattern, self._candidate
+        if pattern is not None and data.startswith(pattern.before) and data.endswith(pattern.after):
+            return  # one with an escape in its text, which is no reason to look for another pattern
+        if candidate is not None:
+            if data.startswith(candidate[0]) and data.endswith(candidate[1]):
+                self._pattern = _pattern_of(*candidate, response, self._paths) or pattern
+            if self._pattern is not pattern:
+                self._candidate = None
+                return
+            self._misses += 1
+        self._candidate = _around_text(data, response)
 
     def _close_run(self) -> None:
         if self._texts:
             assert self._pattern is not None
-            self._responses.append(self._pattern.response(b"".join(self._texts), self._arrivals))
+            raw, arrivals = b"".join(self._texts).decode(), self._arrivals
+            text, reasoning = ("", raw) if self._pattern.is_reasoning else (raw, "")
+            indices = self._pattern.choice_indices
+            self._responses.append(ParsedResponse(arrivals[-1], text, reasoning, True, indices, arrivals))
             self._texts = []
             self._arrivals = array("q")
 
@@ -200,84 +202,39 @@ class Events:
         self._arrivals.append(arrival_ns)
 
 
-class _Pattern:
+class _Pattern(NamedTuple):
     """The bytes around the text of a response's content events."""
 
-    __slots__ = ("_after", "_before", "_indices", "_is_reasoning", "closing", "opening")
-
-    def __init__(self, before: bytes, after: bytes, response: ParsedResponse) -> None:
-        self._before = before
-        self._after = after
-        self._is_reasoning = bool(response.reasoning)
-        self._indices = response.choice_indices
-        self.opening = _DATA + before
-        self.closing = after + _END
-
-    def text_of(self, data: bytes) -> bytes | None:
-        """Return the text of an event's data; None where it is of another pattern."""
-        before, after = self._before, self._after
-        if len(data) >= len(before) + len(after) and data.startswith(before) and data.endswith(after):
-            return data[len(before) : len(data) - len(after)]
-        return None
-
-    def data(self, text: bytes) -> bytes:
-        """Return the data of the event that has this text."""
-        return self._before + text + self._after
-
-    def run(self, texts: list[bytes]) -> bytes:
-        """Return the bytes of events that have these texts."""
-        return self.opening + (self.closing + self.opening).join(texts) + self.closing
-
-    def response(self, raw: bytes, arrivals_ns: array[int]) -> ParsedResponse:
-        """Return what events say whose texts, joined, are `raw`."""
-        text, reasoning = ("", raw.decode()) if self._is_reasoning else (raw.decode(), "")
-        return ParsedResponse(arrivals_ns[-1], text, reasoning, True, self._indices, arrivals_ns)
+    before: bytes
+    after: bytes
+    is_reasoning: bool
+    choice_indices: tuple[int, ...]
+    opening: bytes
+    closing: bytes
 
 
-def _learn(data: bytes, response: ParsedResponse, paths: tuple[Paths, Paths]) -> _Pattern | None:
+def _around_text(data: bytes, response: ParsedResponse) -> tuple[bytes, bytes] | None:
     text = response.text or response.reasoning
-    if (
-        not text
-        # Of several lines, which the patterns' one is not.
-        or b"\n" in data
-        or (response.text and response.reasoning)
-        or response.finish_reasons
-        or response.usage is not None
-        or response.spec_decode_stats is not None
-        or response.tool_calls
-        or response.error is not None
-    ):
-        return None
-    for key in _TEXT_KEYS:
-        start = data.find(key)
-        if start < 0:
-            continue
-        start += len(key)
-        end = data.find(b'"', start)
-        before, after = data[:start], data[end:]
-        if data[start:end] == text.encode("utf-8", "replace") and _reads_there(before, after, response, paths):
-            return _Pattern(before, after, response)
+    # Of several lines is what the patterns' one is not.
+    if text and b"\n" not in data:
+        raw = text.encode("utf-8", "replace")
+        for key in _TEXT_KEYS:
+            start = data.find(key) + len(key)
+            end = start + len(raw)
+            if start >= len(key) and data.startswith(raw, start) and data.startswith(b'"', end):
+                return data[:start], data[end:]
     return None
 
 
-def _reads_there(before: bytes, after: bytes, response: ParsedResponse, paths: tuple[Paths, Paths]) -> bool:
-    # The same text may stand where nobody reads it, or be the sum of two places: other text put there tells.
+def _pattern_of(before: bytes, after: bytes, response: ParsedResponse, paths: tuple[Paths, Paths]) -> _Pattern | None:
+    # The same text may stand where nobody reads it, be the sum of two places, or stand beside more than text: what
+    # becomes of another text that is put there tells.
     probe = _PROBES[(response.text or response.reasoning) == _PROBES[0]]
-    found = parse_event(SSEEvent(before + probe.encode() + after), response.arrival_ns, *paths)
+    found = parse_event(SSEEvent(before + probe.encode() + after), 0, *paths)
     text, reasoning = ("", probe) if response.reasoning else (probe, "")
-    return found == ParsedResponse(response.arrival_ns, text, reasoning, True, response.choice_indices)
-
-
-def _is_plain(raw: bytes) -> bool:
-    # A quote or a backslash means that the text ends elsewhere or is escaped; control characters are no JSON.
-    if not raw.translate(None, _PLAIN):
-        return True
-    if b'"' in raw or b"\\" in raw:
-        return False
-    try:
-        return raw.decode().isprintable()
-    except UnicodeDecodeError:
-        return False
+    if found != ParsedResponse(0, text, reasoning, True, response.choice_indices):
+        return None
+    return _Pattern(before, after, bool(reasoning), response.choice_indices, _DATA + before, after + _END)
 
 
 def _opens_stream(start: bytes) -> bool | None:
