@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aiperf_spec.models.acceptance import MAX_COUNT, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.identities import MAX_COUNT
 from tests.identities import broken_identities
 
 STEPS = [(3, 5), (0, 5), (5, 5), (2, 4), (0, 5)]

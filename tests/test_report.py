@@ -20,8 +20,8 @@ from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import clustered
 from aiperf_spec.analysis.intervals import ratio
 from aiperf_spec.analysis.matrix import MatrixMetric, Origin, RunFigures, build_matrix, order_columns
-from aiperf_spec.artifacts.read import scan
-from aiperf_spec.artifacts.read import totals as pools_module
+from aiperf_spec.artifacts.read import totals as totals_module
+from aiperf_spec.artifacts.read.record_lines import read_part
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.read.totals import read_totals
 from aiperf_spec.artifacts.write.record_lines import record_line
@@ -42,6 +42,10 @@ def report(*arguments: object) -> Result:
 def accepted_and_steps(one: RequestRecord) -> tuple[int, int] | None:
     acceptance = one.acceptance
     return None if acceptance is None else (acceptance.num_accepted_draft_tokens, acceptance.num_spec_steps)
+
+
+def requests(totals: totals_module.RecordTotals) -> int:
+    return sum(category.requests for category in totals.categories.values())
 
 
 def rows(result: Result) -> list[dict[str, str]]:
@@ -306,15 +310,13 @@ def some_records(draw: st.DrawFn) -> list[RequestRecord]:
 @settings(max_examples=60)
 @given(
     records=some_records(),
-    block=st.sampled_from([64, 700, 4096, 1 << 18]),
     parts=st.integers(1, 4),
     spaced=st.booleans(),
     cut=st.booleans(),
 )
-def test_scanning_finds_what_parsing_finds(
+def test_parts_add_up_to_what_the_whole_file_holds(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[RequestRecord],
-    block: int,
     parts: int,
     spaced: bool,
     cut: bool,
@@ -335,12 +337,10 @@ def test_scanning_finds_what_parsing_finds(
             if (a := one.acceptance) is not None:
                 pool = expected.setdefault(one.category, CategoryTotals())
                 pool.add(a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
-    found = pools_module.RecordTotals()
+    found = totals_module.RecordTotals()
     edges = [len(data) * i // parts for i in range(parts + 1)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "_BLOCK", block)
-        for start, end in pairwise(edges):
-            found.take(scan.read_part(path, start, end))
+    for start, end in pairwise(edges):
+        found.take(read_part(path, start, end))
     assert found.categories == expected
     assert (found.succeeded, found.unreadable) == (succeeded, 0)
 
@@ -349,10 +349,10 @@ def test_large_files_are_read_by_several_processes(tmp_path: Path, monkeypatch: 
     folder = copied(tmp_path / "run", SUMMARY)
     (folder / RECORDS).write_bytes((PEER / RECORDS).read_bytes() * 20)
     alone = read_totals(folder)
-    monkeypatch.setattr(pools_module, "_SHARE", 1 << 19)
+    monkeypatch.setattr(totals_module, "_SHARE", 1 << 19)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     assert read_totals(folder) == alone
-    assert alone.total().requests == 320
+    assert requests(alone) == 320
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_counts_that_contradict_each_other_are_left_out_and_counted(tmp_path: Pa
     (folder / RECORDS).write_text(text.replace(old, new))
     pools = read_totals(folder)
     assert 0 < pools.unreadable <= hit
-    assert pools.total().requests == 16 - pools.unreadable
+    assert requests(pools) == 16 - pools.unreadable
 
 
 # Merging.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from aiperf_spec.models.run import Phase, RequestRecord
 
@@ -14,18 +14,34 @@ Terms = tuple[float, float]
 """Numerator and denominator that one request, or cluster, adds to a ratio."""
 
 
+class Turn(Protocol):
+    """What says to which conversation a request belongs."""
+
+    @property
+    def index(self) -> int:
+        """Return its number in the run."""
+
+    @property
+    def prompt_id(self) -> str:
+        """Return its conversation's name."""
+
+    @property
+    def turn_index(self) -> int:
+        """Return its place in the conversation, from 0."""
+
+
 def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     """Return the successful profiled records by index: the only ones that figures are made of."""
     good = (record for record in records if record.phase is Phase.PROFILING and record.succeeded)
     return sorted(good, key=lambda record: record.index)
 
 
-def has_turns(records: Iterable[RequestRecord]) -> bool:
+def has_turns(records: Iterable[Turn]) -> bool:
     """Say whether the run holds conversations of more than one turn."""
     return any(record.turn_index > 0 for record in records)
 
 
-def cluster_keys(records: Sequence[RequestRecord]) -> list[Hashable]:
+def cluster_keys(records: Sequence[Turn]) -> list[Hashable]:
     """Return each record's cluster: itself, or its conversation where there are turns.
 
     Turns of a conversation have consecutive indexes, so their conversation is where they start; AIPerf's files give all

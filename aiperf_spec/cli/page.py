@@ -17,7 +17,8 @@ from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import load_baseline
-from aiperf_spec.artifacts.read.folders import RunFolder, existing, find_runs
+from aiperf_spec.artifacts.read.files import existing
+from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
 from aiperf_spec.artifacts.read.summary import load_summary

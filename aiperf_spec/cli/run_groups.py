@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.folders import RunFolder, dig, existing
+from aiperf_spec.artifacts.read.files import existing
+from aiperf_spec.artifacts.read.folders import RunFolder, dig
 from aiperf_spec.models.run import Notice, NoticeKind
 from aiperf_spec.render.notices import notice_text
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-MAX_COUNT = 2**53 - 1
-"""The largest count a record holds: beyond it JSON readers lose digits, so the figure could not be checked."""
+from aiperf_spec.models.identities import MAX_COUNT, check_identities
 
 
 class DropReason(StrEnum):
@@ -106,51 +105,16 @@ class SpecDecodeAcceptanceRecord:
 
     @model_validator(mode="after")
     def _check_identities(self) -> Self:
-        histogram, steps = self.acceptance_histogram, self.num_spec_steps
-        if any(count == 0 for count in histogram.values()):
-            raise ValueError("acceptance_histogram holds a zero bucket")
-        if sum(histogram.values()) != steps:
-            raise ValueError("acceptance_histogram does not sum to num_spec_steps")
-        if sum(j * count for j, count in histogram.items()) != self.num_accepted_draft_tokens:
-            raise ValueError("acceptance_histogram does not weigh up to num_accepted_draft_tokens")
-        if self.num_accepted_draft_tokens > self.num_draft_tokens:
-            raise ValueError("more draft tokens accepted than proposed")
-        if steps == 0 and self.num_draft_tokens:
-            raise ValueError("draft tokens without a verify step")
-        self._check_bound()
-        self._check_steps()
+        check_identities(
+            histogram=self.acceptance_histogram,
+            steps=self.num_spec_steps,
+            accepted=self.num_accepted_draft_tokens,
+            proposed=self.num_draft_tokens,
+            bound=self.num_spec_tokens,
+            per_step_accepted=self.per_step_accepted,
+            per_step_proposed=self.per_step_drafted,
+        )
         return self
-
-    def _check_bound(self) -> None:
-        bound = self.num_spec_tokens
-        if bound is None:
-            return
-        if max(self.acceptance_histogram, default=0) > bound:
-            raise ValueError("a histogram bucket exceeds num_spec_tokens")
-        if max(self.per_step_drafted or (), default=0) > bound:
-            raise ValueError("a step proposed more than num_spec_tokens")
-
-    def _check_steps(self) -> None:
-        accepted, drafted = self.per_step_accepted, self.per_step_drafted
-        for name, steps, total in (
-            ("per_step_accepted", accepted, self.num_accepted_draft_tokens),
-            ("per_step_drafted", drafted, self.num_draft_tokens),
-        ):
-            if steps is None:
-                continue
-            if len(steps) != self.num_spec_steps:
-                raise ValueError(f"{name} has not one entry a verify step")
-            if sum(steps) != total:
-                raise ValueError(f"{name} does not sum to its total")
-        if accepted is None:
-            return
-        counted: dict[int, int] = {}
-        for count in accepted:
-            counted[count] = counted.get(count, 0) + 1
-        if counted != self.acceptance_histogram:
-            raise ValueError("per_step_accepted is not what acceptance_histogram counts")
-        if drafted is not None and any(a > d for a, d in zip(accepted, drafted, strict=True)):
-            raise ValueError("a step accepted more than it proposed")
 
 
 @cache

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.scan import open_binary
+from aiperf_spec.artifacts.read.files import existing, load_json
 from aiperf_spec.errors import SpecProfileError
 
 _PREFIXES = ("speed_bench_", "spec_al_")
@@ -65,7 +63,7 @@ class RunFolder:
 
     def server_metrics(self) -> dict[str, Any] | None:
         """Return what the server counted, as exported; None where the run has no such file, or it cannot be read."""
-        return load_json(self.path, names.SERVER_METRICS_JSON)
+        return load_json(self.path, names.SERVER_METRICS_JSON) or None
 
 
 def dig(value: Any, *path: str | int) -> Any:
@@ -107,7 +105,7 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
                 "give the folder of a run, or a folder above several",
             )
         for run in runs:
-            found.setdefault(run.resolve(), RunFolder(run, load_json(run, names.SUMMARY_JSON) or {}))
+            found.setdefault(run.resolve(), RunFolder(run, load_json(run, names.SUMMARY_JSON)))
     return list(found.values())
 
 
@@ -118,27 +116,3 @@ def _runs_beneath(path: Path) -> Iterator[Path]:
         if any(existing(here, name) for name in (names.SUMMARY_JSON, names.RECORDS_JSONL)):
             children.clear()
             yield here
-
-
-def existing(folder: Path, name: str) -> Path | None:
-    """Return the file of this name, or its compressed form; None where there is neither."""
-    return next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
-
-
-def unreadable(path: Path, error: Exception) -> SpecProfileError:
-    """Return the error that names a file which cannot be read."""
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return SpecProfileError(f"{str(path)!r}: {reason}", "give the folder of a run exported at records or raw level")
-
-
-def load_json(folder: Path, name: str) -> dict[str, Any] | None:
-    """Return the object in the file of this name, or in its compressed form; None where none can be read."""
-    path = existing(folder, name)
-    if path is None:
-        return None
-    try:
-        with open_binary(path) as file:
-            document = orjson.loads(file.read())
-    except (OSError, EOFError, orjson.JSONDecodeError):
-        return None
-    return document if isinstance(document, dict) else None

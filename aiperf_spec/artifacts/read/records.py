@@ -1,24 +1,148 @@
-"""Read records back from `profile_export.jsonl`, ours or AIPerf's."""
+"""Records of requests, read back from `profile_export.jsonl`, ours or AIPerf's."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Generic, TypeVar
 
+import msgspec
 import orjson
-from pydantic import ValidationError
+from msgspec import Meta, Struct
 
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.folders import existing, unreadable
-from aiperf_spec.artifacts.read.scan import open_binary
+from aiperf_spec.artifacts.read.files import existing, open_binary, unreadable
+from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, RecordLine, decode_line
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
 from aiperf_spec.models.units import NS_PER_MS
 
-_BUFFER = 1 << 18
+T = TypeVar("T")
+
+# As nanoseconds it fits 64 bits.
+_Number = Annotated[float, Meta(ge=-9e12, le=9e12)]
+_Tokens = Annotated[float, Meta(ge=0, le=9e12, multiple_of=1)]
+
+
+class _Metric(Struct, Generic[T], gc=False):
+    value: T | None
+
+
+class _Metrics(Struct, gc=False):
+    request_latency: _Metric[_Number] | None = None
+    time_to_first_token: _Metric[_Number] | None = None
+    inter_chunk_latency: _Metric[list[_Number]] | None = None
+    http_connect: _Metric[_Number] | None = None
+    input_sequence_length: _Metric[_Tokens] | None = None
+    output_sequence_length: _Metric[_Tokens] | None = None
+    server_time_to_first_token: _Metric[_Number] | None = None
+    server_queue_time: _Metric[_Number] | None = None
+    server_generation_time: _Metric[_Number] | None = None
+    server_inter_token_latency: _Metric[_Number] | None = None
+    server_output_token_throughput_per_user: _Metric[_Number] | None = None
+
+
+class _WithMetrics(Struct):
+    metrics: _Metrics
+
+
+_decode_metrics = msgspec.json.Decoder(_WithMetrics).decode
+
+
+def _metrics(line: bytes) -> _Metrics:
+    try:
+        return _decode_metrics(line).metrics
+    except NO_RECORD:
+        return _well_typed(line)
+
+
+def _well_typed(line: bytes) -> _Metrics:
+    # One of them is not of its type: that one is left out.
+    found = {}
+    with suppress(*NO_RECORD, AttributeError):
+        metrics = orjson.loads(line).get("metrics")
+        for field in msgspec.structs.fields(_Metrics):
+            with suppress(*NO_RECORD):
+                found[field.name] = msgspec.convert(metrics.get(field.name), field.type)
+    return _Metrics(**found)
+
+
+def _value(metric: _Metric[T] | None) -> T | None:
+    return None if metric is None else metric.value
+
+
+def _tokens(metric: _Metric[float] | None) -> int | None:
+    return None if metric is None or metric.value is None else int(metric.value)
+
+
+def _moment(start_ns: int, milliseconds: float | None) -> int | None:
+    return None if milliseconds is None else start_ns + round(milliseconds * NS_PER_MS)
+
+
+def read_record(text: bytes) -> RequestRecord:
+    """Return the record of a line; raise one of `NO_RECORD` where it is none.
+
+    Times are the wall clock's in ns, latencies within a nanosecond of what was measured.
+    A metric that is not of its type is absent, and costs the record no more than itself.
+    """
+    line = decode_line(text)
+    metadata, metrics = line.metadata, _metrics(text)
+    start_ns = metadata.request_start_ns
+    gaps, first = _value(metrics.inter_chunk_latency), _value(metrics.time_to_first_token)
+    timing = ServerTiming(
+        time_to_first_token_ms=_value(metrics.server_time_to_first_token),
+        queue_time_ms=_value(metrics.server_queue_time),
+        generation_time_ms=_value(metrics.server_generation_time),
+        mean_itl_ms=_value(metrics.server_inter_token_latency),
+        tokens_per_second=_value(metrics.server_output_token_throughput_per_user),
+    )
+    return RequestRecord(
+        index=metadata.session_num,
+        phase=Phase.WARMUP if metadata.phase_kind == Phase.WARMUP else Phase(metadata.benchmark_phase),
+        prompt_id=metadata.conversation_id or "",
+        turn_index=metadata.turn_index or 0,
+        category=metadata.source_kind or None,
+        start_ns=start_ns,
+        connect_ns=_moment(0, _value(metrics.http_connect)),
+        ack_ns=metadata.request_ack_ns,
+        end_ns=metadata.request_end_ns,
+        first_content_ns=_moment(start_ns, first),
+        last_content_ns=_moment(start_ns, _value(metrics.request_latency)),
+        chunk_gaps_ns=None if gaps is None else array("q", [round(gap * NS_PER_MS) for gap in gaps]),
+        streaming=first is not None,
+        input_tokens=_tokens(metrics.input_sequence_length),
+        output_tokens=_tokens(metrics.output_sequence_length),
+        acceptance=_acceptance(line.spec_decode_acceptance),
+        server_timing=None if timing == ServerTiming() else timing,
+        error=_error(line),
+        drop_reason=_drop_reason(line),
+    )
+
+
+def _acceptance(found: Acceptance | None) -> SpecDecodeAcceptanceRecord | None:
+    if found is None:
+        return None
+    arrays = {name: msgspec.json.decode(getattr(found, name)) for name in ("per_step_accepted", "per_step_drafted")}
+    return SpecDecodeAcceptanceRecord.model_validate({**msgspec.structs.asdict(found), **arrays})
+
+
+def _error(line: RecordLine) -> RequestError | None:
+    if (error := line.error) is None:
+        return None
+    return RequestError(ErrorKind.read(error.type), error.message, error.code, error.cause_chain or ())
+
+
+def _drop_reason(line: RecordLine) -> DropReason | None:
+    if line.error is not None:
+        return DropReason.FAILED
+    if line.spec_decode_acceptance is not None:
+        return None
+    # AIPerf does not say why a record is missing.
+    reason = line.spec_decode_drop_reason
+    return DropReason(reason) if reason in set(DropReason) else DropReason.ABSENT
 
 
 @dataclass(slots=True, frozen=True)
@@ -30,10 +154,10 @@ class LoadedRecords:
 
 
 class RecordStream:
-    """Yield the records of an artifact folder one by one, in the order of the file; `.gz` is read too.
+    """Yield the records of a run's folder one by one, in the order of the file; `.gz` is read too.
 
-    Times are wall-clock ns. Latencies are within a nanosecond of what was measured. `unreadable` grows by the numbers
-    of the lines that are no record. Raises `SpecProfileError` naming the file that cannot be read.
+    `unreadable` grows by the numbers of the lines that are no record. Raises `SpecProfileError` naming the file that
+    cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,14 +166,13 @@ class RecordStream:
 
     def __iter__(self) -> Iterator[RequestRecord]:
         try:
-            with open_binary(self._path, _BUFFER) as file:
+            with open_binary(self._path) as file:
                 for number, line in enumerate(file, start=1):
-                    if not line.strip():
-                        continue
                     try:
-                        yield _record(orjson.loads(line))
-                    except (orjson.JSONDecodeError, ValidationError, ValueError, KeyError, TypeError, AttributeError):
-                        self.unreadable.append(number)
+                        yield read_record(line)
+                    except NO_RECORD:
+                        if line.strip():
+                            self.unreadable.append(number)
         except (OSError, EOFError) as error:
             raise unreadable(self._path, error) from None
 
@@ -58,74 +181,3 @@ def load_records(folder: Path) -> LoadedRecords:
     """Return all records of an artifact folder at once; see `RecordStream`."""
     stream = RecordStream(folder)
     return LoadedRecords(list(stream), tuple(stream.unreadable))
-
-
-def _record(line: dict[str, Any]) -> RequestRecord:
-    metadata, metrics = line["metadata"], line["metrics"]
-    start_ns = metadata["request_start_ns"]
-    gaps = _value(metrics, "inter_chunk_latency")
-    latency, first = _value(metrics, "request_latency"), _value(metrics, "time_to_first_token")
-    record = RequestRecord(
-        index=metadata["session_num"],
-        phase=Phase(metadata["benchmark_phase"]),
-        prompt_id=metadata.get("conversation_id") or "",
-        turn_index=metadata.get("turn_index") or 0,
-        category=metadata.get("source_kind"),
-        start_ns=start_ns,
-        connect_ns=_moment(0, _value(metrics, "http_connect")),
-        ack_ns=metadata.get("request_ack_ns"),
-        end_ns=metadata["request_end_ns"],
-        first_content_ns=_moment(start_ns, first),
-        last_content_ns=_moment(start_ns, latency),
-        chunk_gaps_ns=None if gaps is None else array("q", (round(gap * NS_PER_MS) for gap in gaps)),
-        streaming=first is not None,
-        input_tokens=_value(metrics, "input_sequence_length"),
-        output_tokens=_value(metrics, "output_sequence_length"),
-    )
-    if (acceptance := line.get("spec_decode_acceptance")) is not None:
-        record.acceptance = _acceptance(acceptance)
-    record.server_timing = _server_timing(metrics)
-    record.error = _error(line.get("error"))
-    record.drop_reason = _drop_reason(line, record)
-    return record
-
-
-def _value(metrics: dict[str, Any], tag: str) -> Any:
-    metric = metrics.get(tag)
-    return None if metric is None else metric["value"]
-
-
-def _server_timing(metrics: dict[str, Any]) -> ServerTiming | None:
-    timing = ServerTiming(
-        time_to_first_token_ms=_value(metrics, "server_time_to_first_token"),
-        queue_time_ms=_value(metrics, "server_queue_time"),
-        generation_time_ms=_value(metrics, "server_generation_time"),
-        mean_itl_ms=_value(metrics, "server_inter_token_latency"),
-        tokens_per_second=_value(metrics, "server_output_token_throughput_per_user"),
-    )
-    return None if timing == ServerTiming() else timing
-
-
-def _moment(start_ns: int, milliseconds: float | None) -> int | None:
-    return None if milliseconds is None else start_ns + round(milliseconds * NS_PER_MS)
-
-
-def _acceptance(value: dict[str, Any]) -> SpecDecodeAcceptanceRecord:
-    histogram = {int(bucket): count for bucket, count in value["acceptance_histogram"].items()}
-    return SpecDecodeAcceptanceRecord.model_validate({**value, "acceptance_histogram": histogram})
-
-
-def _error(value: dict[str, Any] | None) -> RequestError | None:
-    if value is None:
-        return None
-    kind = ErrorKind.read(value.get("type"))
-    return RequestError(kind, value["message"], value.get("code"), tuple(value.get("cause_chain") or ()))
-
-
-def _drop_reason(line: dict[str, Any], record: RequestRecord) -> DropReason | None:
-    if record.acceptance is not None and record.error is None:
-        return None
-    if record.error is not None:
-        return DropReason.FAILED
-    # AIPerf does not say why a record is missing.
-    return DropReason(line.get("spec_decode_drop_reason") or DropReason.ABSENT)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.folders import RunFolder, dig, existing
+from aiperf_spec.artifacts.read.files import existing
+from aiperf_spec.artifacts.read.folders import RunFolder, dig
 from aiperf_spec.artifacts.read.records import RecordStream
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings

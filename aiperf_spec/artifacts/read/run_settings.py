@@ -7,13 +7,14 @@ from typing import Any
 
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.folders import dig, load_json
+from aiperf_spec.artifacts.read.files import load_json
+from aiperf_spec.artifacts.read.folders import dig
 
 
 def load_run_settings(folder: Path) -> RunSettings:
     """Return the run's settings; those that the file lacks are None, and all are where there is no readable file."""
     document = load_json(folder, names.SUMMARY_JSON)
-    if document is None:
+    if not document:
         return RunSettings()
     config = dig(document, "input_config")
     dataset = dig(config, "datasets", 0)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from operator import add
 from pathlib import Path
 
-import orjson
-
 from aiperf_spec.analysis.category_totals import CategoryTotals
+from aiperf_spec.analysis.clusters import cluster_keys, measured
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.folders import existing, unreadable
-from aiperf_spec.artifacts.read.scan import UNREADABLE, Sums, Terms, blocks, open_binary, read_part, terms
+from aiperf_spec.artifacts.read.files import existing, open_binary, unreadable
+from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, Sums, Terms, decode_line, read_part
+from aiperf_spec.artifacts.read.records import LoadedRecords
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 
 _SHARE = 128 << 20
 """Bytes for which another process is worth its start."""
@@ -26,8 +31,7 @@ class RecordTotals:
     """What a run's records add up to: successful profiled requests with an acceptance record, by category.
 
     None is the category of records that have none. `succeeded` counts all that succeeded, `unreadable` the lines that
-    are no record, or whose counts contradict each other; `has_turns` says that conversations of several turns are
-    among them.
+    are no record; `has_turns` says that conversations of several turns are among them.
     """
 
     categories: dict[str | None, CategoryTotals] = field(default_factory=dict)
@@ -43,45 +47,38 @@ class RecordTotals:
         self.unreadable += part.unreadable
         self.has_turns |= part.has_turns
 
-    def total(self) -> CategoryTotals:
-        """Return all categories as one."""
-        total = CategoryTotals()
-        for pool in self.categories.values():
-            total.merge(pool)
-        return total
-
 
 def read_totals(folder: Path, *, clustered: bool = False) -> RecordTotals:
-    """Return the pools of a folder's records; raises `SpecProfileError` naming the file that cannot be read.
+    """Return the totals of a folder's records, in constant memory; raises `SpecProfileError` naming an unreadable file.
 
     `clustered` makes intervals right for conversations, at the price of memory for each of their turns.
     """
     path = existing(folder, names.RECORDS_JSONL) or folder / names.RECORDS_JSONL
     try:
-        pools = _read(path)
-        if clustered and pools.has_turns:
-            _cluster(path, pools)
+        totals = _in_processes(path)
+        if clustered and totals.has_turns:
+            totals.categories = _by_conversation(_turns(path))
     except (OSError, EOFError) as error:
         raise unreadable(path, error) from None
-    return pools
+    return totals
 
 
-def _read(path: Path) -> RecordTotals:
+def _in_processes(path: Path) -> RecordTotals:
     size = path.stat().st_size
     processes = 1 if path.suffix == ".gz" else max(min(size // _SHARE, os.cpu_count() or 1, _MAX_PROCESSES), 1)
-    pools = RecordTotals()
+    totals = RecordTotals()
     if processes == 1:
-        pools.take(read_part(path, 0, None))
-        return pools
+        totals.take(read_part(path, 0, None))
+        return totals
     # One part is read here, while the other processes start.
     edges = [size * i // processes for i in range(processes + 1)]
     spawn = get_context("spawn")
     with ProcessPoolExecutor(processes - 1, mp_context=spawn, initializer=_ignore_interrupt) as executor:
         others = executor.map(read_part, [path] * (processes - 1), edges[1:-1], edges[2:])
-        pools.take(read_part(path, 0, edges[1]))
+        totals.take(read_part(path, 0, edges[1]))
         for part in others:
-            pools.take(part)
-    return pools
+            totals.take(part)
+    return totals
 
 
 def _ignore_interrupt() -> None:
@@ -89,30 +86,61 @@ def _ignore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _cluster(path: Path, pools: RecordTotals) -> None:
-    """Make conversations the clusters of the pools' squares, as `analysis.clusters` does."""
-    rows: list[tuple[str | None, str, int, int, Terms]] = []
+def _turns(path: Path) -> list[_Turn]:
+    turns = []
     with open_binary(path) as file:
-        for block, first, last in blocks(file, 0, None):
-            for line in block[first:last].split(b"\n"):
-                try:
-                    record = orjson.loads(line)
-                    read = terms(record)
-                except UNREADABLE:
-                    continue
-                if read is not None and read[2] is not None:
-                    metadata = record["metadata"]
-                    prompt = str(metadata.get("conversation_id"))
-                    rows.append((read[0], prompt, metadata.get("session_num") or 0, read[1], read[2]))
-    shared = len({row[2] for row in rows}) < len(rows)
-    clusters: dict[tuple[str | None, str, int], list[int]] = {}
-    for category, prompt, index, turn, figures in rows:
-        sums = clusters.setdefault((category, prompt, index if shared else index - turn), [0, 0, 0])
-        for i in range(3):
-            sums[i] += figures[i]
-    squares: dict[str | None, CategoryTotals] = {}
-    for (category, _, _), (accepted, steps, proposed) in clusters.items():
-        squares.setdefault(category, CategoryTotals()).add(accepted, steps, proposed)
-    for category, square in squares.items():
-        square.clusters, square.requests = square.requests, pools.categories[category].requests
-    pools.categories = dict(squares)
+        for text in file:
+            with suppress(*NO_RECORD):
+                line = decode_line(text)
+                if line.measured and line.spec_decode_acceptance is not None:
+                    about = line.metadata
+                    index, turn, prompt = about.session_num, about.turn_index or 0, about.conversation_id or ""
+                    turns.append(_turn(index, turn, prompt, about.source_kind or None, line.spec_decode_acceptance))
+    return turns
+
+
+def add_up(loaded: LoadedRecords, *, clustered: bool = False) -> RecordTotals:
+    """Return the totals of records that are at hand; the same as `read_totals` returns of their file."""
+    totals = RecordTotals(unreadable=len(loaded.unreadable))
+    turns = []
+    for record in measured(loaded.records):
+        totals.succeeded += 1
+        totals.has_turns |= record.turn_index > 0
+        if record.acceptance is not None:
+            turn = _turn(record.index, record.turn_index, record.prompt_id, record.category, record.acceptance)
+            turns.append(turn)
+            totals.categories.setdefault(turn.category, CategoryTotals()).add(*turn.terms)
+    if clustered and totals.has_turns:
+        totals.categories = _by_conversation(turns)
+    return totals
+
+
+@dataclass(slots=True, frozen=True)
+class _Turn:
+    index: int
+    turn_index: int
+    prompt_id: str
+    category: str | None
+    terms: Terms
+
+
+def _turn(
+    index: int, turn: int, prompt: str, category: str | None, acceptance: Acceptance | SpecDecodeAcceptanceRecord
+) -> _Turn:
+    terms = acceptance.num_accepted_draft_tokens, acceptance.num_spec_steps, acceptance.num_draft_tokens
+    return _Turn(index, turn, prompt, category, terms)
+
+
+def _by_conversation(turns: Sequence[_Turn]) -> dict[str | None, CategoryTotals]:
+    # The squares that intervals need are those of whole conversations.
+    requests = Counter(turn.category for turn in turns)
+    clusters: dict[tuple[str | None, Hashable], list[int]] = {}
+    for key, turn in zip(cluster_keys(turns), turns, strict=True):
+        sums = clusters.setdefault((turn.category, key), [0, 0, 0])
+        sums[:] = map(add, sums, turn.terms)
+    totals: dict[str | None, CategoryTotals] = {}
+    for (category, _), sums in clusters.items():
+        totals.setdefault(category, CategoryTotals()).add(*sums)
+    for category, total in totals.items():
+        total.clusters, total.requests = total.requests, requests[category]
+    return totals

@@ -1,0 +1,60 @@
+"""Open the files of a run's folder, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from aiperf_spec.errors import SpecProfileError
+
+_BLOCK = 1 << 16
+"""Larger ones cost a page fault for every 4 KiB: the allocator maps each of them anew."""
+
+
+def existing(folder: Path, name: str) -> Path | None:
+    """Return the file of this name, or its compressed form; None where there is neither."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed where its name ends in .gz."""
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb", buffering=_BLOCK)
+
+
+def blocks(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """Yield whole lines, many at a time: those that begin within these bytes of a file, or up to its end."""
+    with open_binary(path) as file:
+        if start:
+            # The line that begins exactly at `start` is ours; one that began before it is the part's before.
+            file.seek(start - 1)
+            start += len(file.readline()) - 1
+        while block := file.read(_BLOCK if end is None else min(_BLOCK, max(end - start, 0))):
+            if not block.endswith(b"\n"):
+                block += file.readline()
+            start += len(block)
+            yield block
+
+
+def load_json(folder: Path, name: str) -> dict[str, Any]:
+    """Return the object in the file of this name, or in its compressed form; empty where none can be read."""
+    path = existing(folder, name)
+    if path is None:
+        return {}
+    try:
+        with open_binary(path) as file:
+            document = orjson.loads(file.read())
+    except (OSError, EOFError, orjson.JSONDecodeError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def unreadable(path: Path, error: Exception) -> SpecProfileError:
+    """Return the error that names a file which cannot be read."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return SpecProfileError(f"{str(path)!r}: {reason}", "give the folder of a run exported at records or raw level")

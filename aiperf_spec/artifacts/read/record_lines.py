@@ -1,0 +1,200 @@
+"""Decode lines of `profile_export.jsonl`, ours or AIPerf's, and add them up.
+
+Every reader of records decodes its lines here, so that all of them accept the same ones: JSON whose metadata, error and
+acceptance have the types that they should, and whose acceptance holds the identities of an acceptance record. Most of a
+line is metrics, which say nothing of that: whoever wants them decodes them apart.
+
+Large files are added up by processes of their own, which import this module and little else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from operator import add, mul
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+from msgspec.json import Decoder
+
+from aiperf_spec.artifacts.read.files import blocks
+from aiperf_spec.models.identities import MAX_COUNT, check_identities
+
+Terms = tuple[int, int, int]
+"""What one request adds: accepted drafts, verify steps, proposed drafts."""
+_Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+_Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_NOTHING = (0,) * 9
+_BLOCKS_AT_ONCE = 64
+_DIGITS = b"0123456789"
+_ZERO, _BRACKET = b"0["
+_decode_steps = Decoder(tuple[_Count, ...] | None).decode
+
+
+class Acceptance(Struct, gc=False):
+    """The fields of a `SpecDecodeAcceptanceRecord`, which they make: checked, but for the arrays not decoded."""
+
+    engine: Annotated[str, Meta(min_length=1)]
+    mean_acceptance_length: Annotated[float, Meta(ge=1)]
+    draft_acceptance_rate: Annotated[float, Meta(ge=0, le=1)]
+    acceptance_histogram: dict[_Count, _Count]
+    num_accepted_draft_tokens: _Count
+    num_draft_tokens: _Count
+    num_spec_steps: _Count
+    num_spec_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+    per_step_accepted: Raw = Raw(b"null")
+    per_step_drafted: Raw = Raw(b"null")
+
+    def __post_init__(self) -> None:
+        if not self._holds():
+            check_identities(
+                histogram=self.acceptance_histogram,
+                steps=self.num_spec_steps,
+                accepted=self.num_accepted_draft_tokens,
+                proposed=self.num_draft_tokens,
+                bound=self.num_spec_tokens,
+                per_step_accepted=_decode_steps(self.per_step_accepted),
+                per_step_proposed=_decode_steps(self.per_step_drafted),
+            )
+
+    def _holds(self) -> bool:
+        # What `check_identities` finds, in a fifth of the time, for nearly all lines: k is below 10 and the arrays are
+        # written without spaces, so that each step is one digit. False says that it is not known.
+        steps, k, histogram = self.num_spec_steps, self.num_spec_tokens, self.acceptance_histogram
+        accepted, proposed = bytes(self.per_step_accepted), bytes(self.per_step_drafted)
+        if k is None or k > 9 or not len(accepted) == len(proposed) == 2 * steps + 1:
+            return False
+        # A list of as many commas less one has no room for entries of two characters.
+        if not accepted[0] == proposed[0] == _BRACKET or not accepted.count(b",") == proposed.count(b",") == steps - 1:
+            return False
+        accepted, proposed = accepted[1::2], proposed[1::2]
+        if proposed.translate(None, _DIGITS[: k + 1]) or sum(proposed) - _ZERO * steps != self.num_draft_tokens:
+            return False
+        times = histogram.values()
+        if 0 in times or sum(times) != steps or sum(accepted) - _ZERO * steps != self.num_accepted_draft_tokens:
+            return False
+        for bucket in histogram:
+            if bucket > k or accepted.count(_ZERO + bucket) != histogram[bucket]:
+                return False
+        # All steps at once: 128 + proposed - accepted keeps its high bit where no more was accepted than proposed.
+        high = int.from_bytes(b"\x80" * steps)
+        return (int.from_bytes(proposed) + high - int.from_bytes(accepted)) & high == high
+
+
+class Metadata(Struct, gc=False):
+    """What a line says of its request; names are AIPerf's, times the wall clock's in ns."""
+
+    session_num: _Whole
+    benchmark_phase: Literal["profiling", "warmup"]
+    request_start_ns: _Whole
+    request_end_ns: _Whole
+    request_ack_ns: _Whole | None = None
+    conversation_id: str | None = None
+    turn_index: _Whole | None = None
+    source_kind: str | None = None
+    phase_kind: str | None = None
+
+
+class ErrorDetails(Struct, gc=False):
+    """How a request failed, in AIPerf's words."""
+
+    message: str
+    code: int | None = None
+    type: str | None = None
+    cause_chain: tuple[str, ...] | None = None
+
+
+class RecordLine(Struct, gc=False):
+    """One line without its metrics."""
+
+    metadata: Metadata
+    spec_decode_acceptance: Acceptance | None = None
+    spec_decode_drop_reason: str | None = None
+    error: ErrorDetails | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether figures are made of it: successful, and of no warm-up; AIPerf says so of a phase, or of its kind."""
+        metadata = self.metadata
+        return self.error is None and metadata.benchmark_phase == "profiling" and metadata.phase_kind != "warmup"
+
+
+NO_RECORD = (ValueError, RecursionError)
+"""What a line raises that is no record."""
+_METRICS = b'},"metrics":{'
+_ACCEPTANCE = b'"}},"spec_decode_acceptance":{'
+_decode = Decoder(RecordLine).decode
+
+
+def decode_line(text: bytes, first: int = 0, last: int | None = None) -> RecordLine:
+    """Return the line that is at these places of a text; raise one of `NO_RECORD` where it is no record."""
+    last = len(text) if last is None else last
+    # As both programs write a line, its metrics can be cut out. A quotation mark within a string is escaped, so these
+    # are keys; where they are keys of anything deeper, what is left is no JSON, and the whole line is decoded instead.
+    cut_to = text.rfind(_ACCEPTANCE, first, last)
+    cut_from = text.rfind(_METRICS, first, cut_to) if cut_to > 0 else -1
+    if cut_from > 0:
+        try:
+            return _decode(text[first : cut_from + 1] + text[cut_to + 3 : last])
+        except NO_RECORD:
+            pass
+    return _decode(text[first:last])
+
+
+@dataclass(slots=True)
+class Sums:
+    """Whole-number sums of the records of a part of a file: `rows` has the fields of `CategoryTotals` by category.
+
+    Only successful profiled requests count; `unreadable` are the lines that are no record.
+    """
+
+    rows: dict[str | None, list[int]] = field(default_factory=dict)
+    succeeded: int = 0
+    unreadable: int = 0
+    has_turns: bool = False
+
+    def add(self, terms: dict[str | None, list[Terms]]) -> None:
+        """Add requests by their category."""
+        for category, each in terms.items():
+            accepted, steps, proposed = zip(*each, strict=True)
+            pairs = (
+                (accepted, accepted),
+                (accepted, steps),
+                (steps, steps),
+                (accepted, proposed),
+                (proposed, proposed),
+            )
+            sums = [len(each), *map(sum, (accepted, steps, proposed)), *(sum(map(mul, *pair)) for pair in pairs)]
+            self.rows[category] = list(map(add, self.rows.get(category, _NOTHING), sums))
+
+
+def read_part(path: Path, start: int, end: int | None) -> Sums:
+    """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
+    part = Sums()
+    terms: dict[str | None, list[Terms]] = defaultdict(list)
+    for number, block in enumerate(blocks(path, start, end), start=1):
+        first = 0
+        while first < len(block):
+            last = block.find(b"\n", first)
+            last = len(block) if last < 0 else last
+            try:
+                line = decode_line(block, first, last)
+            except NO_RECORD:
+                part.unreadable += bool(block[first:last].strip())
+            else:
+                if line.measured:
+                    part.succeeded += 1
+                    metadata, found = line.metadata, line.spec_decode_acceptance
+                    if metadata.turn_index:
+                        part.has_turns = True
+                    if found is not None:
+                        counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
+                        terms[metadata.source_kind or None].append(counts)
+            first = last + 1
+        if number % _BLOCKS_AT_ONCE == 0:
+            part.add(terms)
+            terms.clear()
+    part.add(terms)
+    return part

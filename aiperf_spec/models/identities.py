@@ -1,0 +1,54 @@
+"""What has to hold between the figures of an acceptance record, whoever made it and wherever it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import gt, mul
+
+MAX_COUNT = 2**53 - 1
+"""The largest count a record holds: beyond it JSON readers lose digits, so the figure could not be checked."""
+
+
+def check_identities(
+    *,
+    histogram: Mapping[int, int],
+    steps: int,
+    accepted: int,
+    proposed: int,
+    bound: int | None,
+    per_step_accepted: Sequence[int] | None,
+    per_step_proposed: Sequence[int] | None,
+) -> None:
+    """Raise `ValueError` where figures contradict each other; names and units are `SpecDecodeAcceptanceRecord`'s."""
+    times = histogram.values()
+    if not all(times):
+        raise ValueError("acceptance_histogram holds a zero bucket")
+    if sum(times) != steps:
+        raise ValueError("acceptance_histogram does not sum to num_spec_steps")
+    if sum(map(mul, histogram, times)) != accepted:
+        raise ValueError("acceptance_histogram does not weigh up to num_accepted_draft_tokens")
+    if accepted > proposed:
+        raise ValueError("more draft tokens accepted than proposed")
+    if steps == 0 and proposed:
+        raise ValueError("draft tokens without a verify step")
+    if bound is not None and max(histogram, default=0) > bound:
+        raise ValueError("a histogram bucket exceeds num_spec_tokens")
+    if bound is not None and max(per_step_proposed or (), default=0) > bound:
+        raise ValueError("a step proposed more than num_spec_tokens")
+    for name, entries, total in (
+        ("per_step_accepted", per_step_accepted, accepted),
+        ("per_step_drafted", per_step_proposed, proposed),
+    ):
+        if entries is not None and len(entries) != steps:
+            raise ValueError(f"{name} has not one entry a verify step")
+        if entries is not None and sum(entries) != total:
+            raise ValueError(f"{name} does not sum to its total")
+    if per_step_accepted is None:
+        return
+    counted: dict[int, int] = {}
+    for count in per_step_accepted:
+        counted[count] = counted.get(count, 0) + 1
+    if counted != histogram:
+        raise ValueError("per_step_accepted is not what acceptance_histogram counts")
+    if per_step_proposed is not None and any(map(gt, per_step_accepted, per_step_proposed)):
+        raise ValueError("a step accepted more than it proposed")
