@@ -70,7 +70,7 @@ def config_for(request: dict[str, Any], url: str, folder: Path) -> ProfileConfig
         batch_size_text=len(rows),
         request_count=1,
         export_level=ExportLevel.RAW,
-        request_timeout_seconds=20,
+        request_timeout_seconds=60,
     )
 
 
