@@ -128,7 +128,7 @@ class Requester:
             turn_index=planned.turn_index,
             id_start=id_start,
             scheduled_ns=planned.scheduled_ns,
-            connect_ns=trace.connect_ns,
+            connect_ns=trace.connect_ns if error is None else None,
             ack_ns=trace.ack_ns,
             first_content_ns=moments.first_content_ns,
             last_content_ns=moments.last_content_ns,

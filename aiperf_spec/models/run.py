@@ -135,7 +135,8 @@ class RequestRecord:
     scheduled_ns: int | None = None
     """When an open loop's schedule had it due."""
     connect_ns: int | None = None
-    """What opening a connection took (DNS, TCP, TLS); None where one was kept alive, or the transport does not say."""
+    """What opening a connection took (DNS, TCP, TLS); None where one was kept alive, the transport does not say, or the
+    request failed."""
     ack_ns: int | None = None
     first_content_ns: int | None = None
     last_content_ns: int | None = None
