@@ -245,7 +245,7 @@ def adapters() -> None:
 
 @app.command()
 def docs(
-    topic: Annotated[str | None, typer.Argument(help="Page to show. Left out: lists them.", metavar="[TOPIC]")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Page to show. Left out: lists them.", metavar="TOPIC")] = None,
 ) -> None:
     """Show a page of the reference, or list the pages."""
     from aiperf_spec.cli import docs as command
