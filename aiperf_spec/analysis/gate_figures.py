@@ -129,7 +129,7 @@ class Figures:
             return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)
         return self._of_requests(name, summary)
 
-    def less(self, name: FigureName, base: Figures, factor: float) -> Estimate:
+    def difference_from(self, name: FigureName, base: Figures, factor: float) -> Estimate:
         """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
         found = _pooled(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
         if found is not None:

@@ -140,7 +140,7 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
             return GateResult(gate, False, figure, reason=Missing.NOT_IN_BOTH)
         threshold = gate.bound * of_base
         if strict:
-            apart = figures.less(gate.name, base, gate.bound)
+            apart = figures.difference_from(gate.name, base, gate.bound)
             judged = apart.scaled(1, threshold)
     passed = _OPERATORS[gate.operator](figure.value, threshold)
     if not strict or judged.reason is Missing.NO_INTERVAL:

@@ -44,7 +44,7 @@ def examine(
             console.print(Text(name, style="bold"))
             console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
         if settings.require:
-            results = gates.judge(Figures(records, flags=flags_of_folder(folder)))
+            results = gates.outcomes(Figures(records, flags=flags_of_folder(folder)))
             console.print(gates_table(results, strict=settings.strict, title=f"Gates, {name}"))
             met = all_met(results) and met
     return met

@@ -44,11 +44,11 @@ class Gates:
         """Print the table of gates, where there are any, on `console`, and say whether all are met."""
         if not self._gates:
             return True
-        results = self.judge(Figures(records, summary=summary, flags=flags))
+        results = self.outcomes(Figures(records, summary=summary, flags=flags))
         console.print(gates_table(results, strict=self._strict))
         return all_met(results)
 
-    def judge(self, figures: Figures) -> list[GateResult]:
+    def outcomes(self, figures: Figures) -> list[GateResult]:
         """Return each gate's outcome."""
         return evaluate(self._gates, figures, self._base, strict=self._strict)
 

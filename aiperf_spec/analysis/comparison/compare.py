@@ -146,7 +146,7 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     The pooled length is the question that is asked first: it weighs as much as all other verdicts together, so that
     the number of metrics beside it does not hide what it shows.
     """
-    raw = [_against(base, candidate) for candidate in candidates]
+    raw = [_compare_pair(base, candidate) for candidate in candidates]
     tests = [(row, main) for each in raw for row, main in _all_rows(each) if _is_test(row)]
     p_values = [row.difference.p or 0.0 for row, _ in tests]
     first = sum(1 for _, main in tests if main)
@@ -191,7 +191,7 @@ def _verdict(row: Row, p: float) -> Verdict:
     return Verdict.BETTER if (value > 0) == (row.better is Better.HIGHER) else Verdict.WORSE
 
 
-def _against(base: Run, candidate: Run) -> Comparison:
+def _compare_pair(base: Run, candidate: Run) -> Comparison:
     mine, theirs = measured(base.records), measured(candidate.records)
     pairing = pair_up(mine, theirs, same_prompts=same_prompts(base.settings, candidate.settings))
     found = tuple(mismatches(base, candidate, pairing))

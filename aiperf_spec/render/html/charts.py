@@ -240,7 +240,7 @@ def over_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -
     )
 
 
-def against_step_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -> str:
+def acceptance_by_step_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -> str:
     """Return each request's acceptance length against its time per verify step."""
     pairs = []
     for record in records:

@@ -160,6 +160,6 @@ def _latencies(good: Sequence[RequestRecord], prefix: str, points: int) -> str:
     parts = [
         charts.distributions(f"{prefix}l", [("all requests", good)], "Latency distributions"),
         charts.over_time(f"{prefix}t", good, points),
-        charts.against_step_time(f"{prefix}s", good, points),
+        charts.acceptance_by_step_time(f"{prefix}s", good, points),
     ]
     return "\n".join(part for part in parts if part)
