@@ -53,29 +53,13 @@ class CategoryTotals:
 
     def length(self) -> Estimate:
         """Return 1 + sum(accepted) / sum(steps) with its 95 % interval."""
-        return length_interval(
-            RatioSums(
-                self.independent,
-                self.accepted,
-                self.steps,
-                self.accepted_accepted,
-                self.accepted_steps,
-                self.steps_steps,
-            )
-        )
+        squares = self.accepted_accepted, self.accepted_steps, self.steps_steps
+        return length_interval(RatioSums(self.independent, self.accepted, self.steps, *squares))
 
     def rate(self) -> Estimate:
         """Return sum(accepted) / sum(proposed), in percent, with its 95 % interval."""
-        return rate_interval(
-            RatioSums(
-                self.independent,
-                self.accepted,
-                self.proposed,
-                self.accepted_accepted,
-                self.accepted_proposed,
-                self.proposed_proposed,
-            )
-        )
+        squares = self.accepted_accepted, self.accepted_proposed, self.proposed_proposed
+        return rate_interval(RatioSums(self.independent, self.accepted, self.proposed, *squares))
 
 
 _SUMS = tuple(field.name for field in fields(CategoryTotals) if field.name != "clusters")
