@@ -16,9 +16,8 @@ from aiperf_spec.models.run import Phase
 from aiperf_spec.render.comparison_tables import comparison_report, method
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html import charts
-from aiperf_spec.render.html.document import cards, document
+from aiperf_spec.render.html.document import cards, document, medians
 from aiperf_spec.render.html.heat_map import heat_map
-from aiperf_spec.render.html.latency_headline import medians
 from aiperf_spec.render.html.rich_to_html import html, safe
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.text import count, middle, plural, printable

@@ -15,9 +15,8 @@ from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.render import analysis as of_analysis
 from aiperf_spec.render import tables
 from aiperf_spec.render.html import charts
-from aiperf_spec.render.html.document import cards, document, folded_part, folded_text
+from aiperf_spec.render.html.document import cards, document, folded_part, folded_text, medians
 from aiperf_spec.render.html.heat_map import heat_map
-from aiperf_spec.render.html.latency_headline import medians
 from aiperf_spec.render.html.rich_to_html import html, safe
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.notices import notice_text
