@@ -6,9 +6,10 @@ import csv
 
 import pytest
 
-from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Row
+from aiperf_spec.analysis.matrix import Cell, Matrix, Row
 from aiperf_spec.artifacts.write.csv_table import CsvTable, csv_safe
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv
+from aiperf_spec.config.choices import ReportMetric
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
@@ -31,7 +32,7 @@ def test_rows_read_back() -> None:
 def test_names_of_others_run_nothing() -> None:
     cell = Cell(2.0, requests=5)
     row = Row("=HYPERLINK(A1)", ["@run"], {"+category": cell}, pooled=cell)
-    matrix = Matrix(MatrixMetric.ACCEPT_LENGTH, ["+category"], [row], [])
+    matrix = Matrix(ReportMetric.ACCEPT_LENGTH, ["+category"], [row], [])
     rows = list(csv.reader(matrix_csv(matrix, intervals=False).decode().splitlines()))
     assert rows[0][3] == "'+category"
     assert rows[1][0] == "'=HYPERLINK(A1)"

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
+from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.records import load_records
-from aiperf_spec.artifacts.read.run_settings import load_run_settings, load_summary_value
+from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.record_lines import record_line, to_json
 from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
 from aiperf_spec.config.settings import ProfileConfig
@@ -161,12 +162,12 @@ def test_what_a_run_was_is_read_back_from_its_summary(tmp_path: Path, compressed
     data = summary_json(result, summarise(result.records))
     name = "profile_export_aiperf.json"
     (tmp_path / (f"{name}.gz" if compressed else name)).write_bytes(gzip.compress(data) if compressed else data)
-    settings = load_run_settings(tmp_path)
+    settings = run_settings(RunFolder(tmp_path).described)
     assert (settings.model, settings.endpoint, settings.streaming, settings.rate) == ("m", "chat", True, 12.5)
-    assert load_summary_value(tmp_path, "benchmark_id") == "abc"
+    assert RunFolder(tmp_path).described.benchmark_id == "abc"
 
 
 def test_a_summary_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "profile_export_aiperf.json").write_bytes(b"[1, 2")
-    assert load_run_settings(tmp_path) == RunSettings()
-    assert load_summary_value(tmp_path, "benchmark_id") is None
+    assert run_settings(RunFolder(tmp_path).described) == RunSettings()
+    assert RunFolder(tmp_path).summary is None

@@ -19,13 +19,14 @@ from typer.testing import CliRunner, Result
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import clustered
 from aiperf_spec.analysis.intervals import ratio
-from aiperf_spec.analysis.matrix import MatrixMetric, Origin, RunFigures, build_matrix, order_columns
+from aiperf_spec.analysis.matrix import RunFigures, build_matrix, order_columns
 from aiperf_spec.artifacts.read import totals as totals_module
 from aiperf_spec.artifacts.read.record_lines import read_part
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.read.totals import read_totals
 from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.cli.app import app
+from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from tests.records import failed, record
@@ -531,8 +532,8 @@ def test_a_narrow_terminal_gets_the_columns_in_blocks() -> None:
     from tests.test_tables import shown
 
     pools = {name: CategoryTotals(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)}
-    run = RunFigures("m" * 60, ["run"], Origin.RECORDS, pools=pools)
-    matrix = build_matrix(MatrixMetric.ACCEPT_LENGTH, [run])
+    run = RunFigures("m" * 60, ["run"], ReportSource.RECORDS, pools=pools)
+    matrix = build_matrix(ReportMetric.ACCEPT_LENGTH, [run])
     text = shown(matrix_report(matrix, intervals=True, width=60), 60)
     assert text.count("Acceptance length") == 3  # the third name is as wide as the first two
     assert all(len(line) <= 60 for line in text.splitlines())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from statistics import fmean
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.models.units import NS_PER_S
 
 CONVENTIONAL = (
@@ -20,22 +20,6 @@ CONVENTIONAL = (
 """SPEED-Bench's qualitative categories and throughput tiers, then the benchmarks of acceptance length."""
 WHOLE_RUN = "all"
 """The column of a run that has no category."""
-
-
-class MatrixMetric(StrEnum):
-    """What a matrix shows: the pooled acceptance length, the pooled draft acceptance rate in percent, or tokens/s."""
-
-    ACCEPT_LENGTH = "accept_length"
-    ACCEPT_RATE = "accept_rate"
-    THROUGHPUT = "throughput"
-
-
-class Origin(StrEnum):
-    """Where the figures of a run were taken from, the best first."""
-
-    RECORDS = "records"
-    SUMMARY = "summary"
-    SERVER_METRICS = "server-metrics"
 
 
 @dataclass(slots=True)
@@ -73,7 +57,7 @@ class RunFigures:
 
     model: str
     names: list[str]
-    origin: Origin | None
+    source: ReportSource | None
     """None where the run has nothing for the metric."""
     pools: dict[str, CategoryTotals] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
@@ -88,23 +72,23 @@ class RunFigures:
         """Return the columns in which it has something."""
         return self.pools.keys() | self.values.keys() | self.spans.keys()
 
-    def cell(self, metric: MatrixMetric, column: str) -> Cell | None:
+    def cell(self, metric: ReportMetric, column: str) -> Cell | None:
         """Return its figure in a column; None where it has none."""
         if column in self.pools:
-            return _pool_cell(metric, self.pools[column], squares=self.origin is Origin.RECORDS)
+            return _pool_cell(metric, self.pools[column], squares=self.source is ReportSource.RECORDS)
         if column in self.spans:
             return Cell(self.spans[column].rate(), self.requests.get(column))
         if column in self.values:
             return Cell(self.values[column], self.requests.get(column), gauge=self.gauge)
         return None
 
-    def pooled(self, metric: MatrixMetric) -> Cell | None:
+    def pooled(self, metric: ReportMetric) -> Cell | None:
         """Return its figure over all columns together; None where the sums for it are missing."""
         if self.pools:
             total = CategoryTotals()
             for pool in self.pools.values():
                 total.merge(pool)
-            return _pool_cell(metric, total, squares=self.origin is Origin.RECORDS)
+            return _pool_cell(metric, total, squares=self.source is ReportSource.RECORDS)
         columns = self.columns
         return self.cell(metric, next(iter(columns))) if len(columns) == 1 else None
 
@@ -128,8 +112,8 @@ class RunFigures:
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
 
 
-def _pool_cell(metric: MatrixMetric, pool: CategoryTotals, *, squares: bool) -> Cell:
-    estimate: Estimate = pool.rate() if metric is MatrixMetric.ACCEPT_RATE else pool.length()
+def _pool_cell(metric: ReportMetric, pool: CategoryTotals, *, squares: bool) -> Cell:
+    estimate: Estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
     low, high = (estimate.low, estimate.high) if squares else (None, None)
     return Cell(estimate.value, pool.requests or None, low, high)
 
@@ -154,7 +138,7 @@ class Row:
 class Matrix:
     """Rows, and the runs that they were made of."""
 
-    metric: MatrixMetric
+    metric: ReportMetric
     columns: list[str]
     rows: list[Row]
     runs: list[RunFigures]
@@ -165,7 +149,7 @@ class Matrix:
         return any(cell.value is not None for row in self.rows for cell in row.cells.values())
 
 
-def build_matrix(metric: MatrixMetric, runs: Iterable[RunFigures], *, pool: bool = False) -> Matrix:
+def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool = False) -> Matrix:
     """Return the matrix of runs.
 
     Runs of one category each, of the same model, share a row as long as no two have the same category; any other run
@@ -188,7 +172,7 @@ def build_matrix(metric: MatrixMetric, runs: Iterable[RunFigures], *, pool: bool
 
 
 def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
-    if group.model != run.model or group.origin != run.origin or group.gauge != run.gauge:
+    if group.model != run.model or group.source != run.source or group.gauge != run.gauge:
         return False
     if pool:
         return True
@@ -197,7 +181,7 @@ def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
 
 
 def _copied(run: RunFigures) -> RunFigures:
-    copy = RunFigures(run.model, [], run.origin, gauge=run.gauge, succeeded=0 if run.succeeded is not None else None)
+    copy = RunFigures(run.model, [], run.source, gauge=run.gauge, succeeded=0 if run.succeeded is not None else None)
     copy.absorb(run)
     return copy
 

@@ -10,12 +10,11 @@ from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run
-from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, all_met, evaluate
-from aiperf_spec.artifacts.read.records import load_records
-from aiperf_spec.artifacts.read.run_settings import load_run_settings
+from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.comparison_json import comparison_json
-from aiperf_spec.cli.gates import flags_of_folder, read_gates
+from aiperf_spec.cli.gates import figures_of, read_gates
 from aiperf_spec.cli.page import comparison_html, expect_page, write_page
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.config.choices import TableFormat
@@ -43,11 +42,12 @@ def compare(
         if page is not None:
             expect_page(page)
         gates = read_gates(require, strict=strict)
-        runs = [_load(folder) for folder in (base, *candidates)]
+        folders = [RunFolder(path, keep=True) for path in (base, *candidates)]
+        runs = [_load(folder) for folder in folders]
         comparisons = compare_runs(runs[0], runs[1:])
         results: list[list[GateResult]] = []
         if gates:
-            before, *after = (Figures(run.records, flags=flags_of_folder(Path(run.name))) for run in runs)
+            before, *after = map(figures_of, folders)
             results = [evaluate(gates, figures, before, strict=strict) for figures in after]
     if form is TableFormat.JSON:
         document = comparison_json(comparisons, results if gates else None)
@@ -59,16 +59,15 @@ def compare(
             stdout().print(gates_table(judged, strict=strict, title=f"Gates, {printable(run.name, 60)}"))
     if page is not None:
         with translated_errors():
-            write_page(page, comparison_html(comparisons, runs, results, strict=strict))
+            write_page(page, comparison_html(comparisons, runs, folders, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(all_met(judged) for judged in results) else ExitCode.GATE)
 
 
-def _load(folder: Path) -> Run:
-    loaded = load_records(folder)
-    records = list(loaded.records)
-    if not any(record.succeeded and record.phase is Phase.PROFILING for record in records):
-        raise SpecProfileError(f"{str(folder)!r} holds no successful request, so there is nothing to compare")
+def _load(folder: RunFolder) -> Run:
+    loaded, name = folder.records(), str(folder.path)
+    if not any(record.succeeded and record.phase is Phase.PROFILING for record in loaded.records):
+        raise SpecProfileError(f"{name!r} holds no successful request, so there is nothing to compare")
     if loaded.unreadable:
         lines = plural(len(loaded.unreadable), "unreadable line")
-        note(f"{printable(str(folder), 200)}: {lines} left out")
-    return Run(str(folder), records, load_run_settings(folder))
+        note(f"{printable(name, 200)}: {lines} left out")
+    return Run(name, loaded.records, run_settings(folder.described))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from rich.console import Console
 
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, all_met, evaluate, needs_base, parse_gate
-from aiperf_spec.artifacts.read.records import load_records
-from aiperf_spec.artifacts.read.run_settings import load_summary_value
+from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary
@@ -30,7 +28,7 @@ class Gates:
         if settings.base is None and needs_base(self._gates):
             asking = next(gate for gate in self._gates if gate.relative)
             raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
-        self._base = None if settings.base is None else figures_of(settings.base)
+        self._base = None if settings.base is None else figures_of(RunFolder(settings.base))
         self._strict = settings.strict
 
     def check(
@@ -61,14 +59,14 @@ def read_gates(expressions: Sequence[str], *, strict: bool) -> list[Gate]:
     return gates
 
 
-def figures_of(folder: Path) -> Figures:
-    """Return the figures of an artifact folder."""
-    return Figures(list(load_records(folder).records), flags=flags_of_folder(folder))
+def figures_of(run: RunFolder) -> Figures:
+    """Return the figures of a run's folder."""
+    return Figures(run.records().records, flags=flags_of_folder(run))
 
 
-def flags_of_folder(folder: Path) -> dict[str, bool | None]:
-    """Return what an artifact folder's summary says that gates ask for and records do not tell."""
-    return {"reconciled": reconciled(load_summary_value(folder, "spec_profile", "reconciliation", "agreement"))}
+def flags_of_folder(run: RunFolder) -> dict[str, bool | None]:
+    """Return what a run's summary says that gates ask for and records do not tell."""
+    return {"reconciled": reconciled(run.described.spec_profile.reconciliation.agreement)}
 
 
 def flags_of_run(result: RunResult) -> dict[str, bool | None]:

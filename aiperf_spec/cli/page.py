@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,19 +11,15 @@ from rich.text import Text
 from aiperf_spec.analysis.comparison.compare import ComparisonSet
 from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.gates import GateResult
-from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, MatrixMetric, build_matrix
+from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
 from aiperf_spec.analysis.report import analyse
-from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import load_baseline
-from aiperf_spec.artifacts.read.files import existing
-from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
+from aiperf_spec.artifacts.read.folders import RunFolder, by_model
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
-from aiperf_spec.artifacts.read.summary import load_summary
-from aiperf_spec.artifacts.read.totals import read_totals
-from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
+from aiperf_spec.artifacts.read.summary import summary_of
 from aiperf_spec.cli.terminal import stderr
+from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError, ExportError
 from aiperf_spec.metrics.summary import summarise
@@ -51,14 +46,19 @@ def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bo
 
 
 def comparison_html(
-    comparisons: ComparisonSet, runs: Sequence[Run], gates: Sequence[Sequence[GateResult]], *, strict: bool
+    comparisons: ComparisonSet,
+    runs: Sequence[Run],
+    folders: Sequence[RunFolder],
+    gates: Sequence[Sequence[GateResult]],
+    *,
+    strict: bool,
 ) -> bytes:
     """Return the page of a comparison; the first run is the base."""
     from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
 
+    once = list({folder.path.resolve(): folder for folder in folders}.values())
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
-    matrix = _matrix(find_runs([Path(run.name) for run in runs]))
-    return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=matrix)
+    return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=_matrix(once))
 
 
 def write_page(file: Path, page: bytes) -> None:
@@ -82,39 +82,18 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
     from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
-    if from_summary(group):
-        loaded = load_run([RunFolder(first.path, first.summary, summary_only=True)])
-        result = replace(loaded.result, notices=notices_of(group))
-        return PageRun(first.name, result, load_summary(first), None, _configuration(first))
-    result = replace(load_run(group).result, notices=notices_of(group))
+    if len(group) == 1 and first.shown_from_summary:
+        result = load_run(group, with_records=False).result
+        return PageRun(first.name, result, summary_of(first.described), None, first.configuration)
+    result = load_run(group).result
     analysis = analyse(result.records, settings, baseline=baseline)
-    texts = {}
-    if result.artifact_dir is not None:
-        texts = load_answers(result.artifact_dir, {outlier.index for outlier in analysis.outliers.requests})
+    texts = first.answers({outlier.index for outlier in analysis.outliers.requests}) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
-    return PageRun(name, result, summarise(result.records), analysis, _configuration(first), texts)
-
-
-def _configuration(run: RunFolder) -> str:
-    path = existing(run.path, names.CONFIG_YAML)
-    try:
-        return "" if path is None or path.suffix == ".gz" else path.read_text(errors="replace")
-    except OSError:
-        return ""
+    return PageRun(name, result, summarise(result.records), analysis, first.configuration, texts)
 
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:
-    metric = MatrixMetric.ACCEPT_LENGTH
-    figures = [
-        run_figures(
-            run,
-            metric,
-            None,
-            intervals=True,
-            pool=pool,
-            records=read_totals(run.path, clustered=True) if run.has_records else None,
-        )
-        for run in runs
-    ]
+    metric = ReportMetric.ACCEPT_LENGTH
+    figures = [run_figures(run, metric, ReportSource.AUTO, intervals=True, pool=pool) for run in runs]
     matrix = build_matrix(metric, figures, pool=pool)
     return matrix if matrix.has_values and set(matrix.columns) != {WHOLE_RUN} else None

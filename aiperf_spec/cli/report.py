@@ -12,18 +12,16 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from aiperf_spec.analysis.matrix import Matrix, MatrixMetric, Origin, build_matrix
-from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
+from aiperf_spec.analysis.matrix import Matrix, build_matrix
+from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import load_run
-from aiperf_spec.artifacts.read.summary import load_summary
-from aiperf_spec.artifacts.read.totals import RecordTotals, read_totals
+from aiperf_spec.artifacts.read.run import load_run, notices_of
+from aiperf_spec.artifacts.read.summary import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
 from aiperf_spec.cli.analysis import examine
 from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import expect_page, report_html, write_page
-from aiperf_spec.cli.run_groups import by_model, from_summary, notices_of
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
@@ -55,13 +53,6 @@ class ReportOptions:
     page: Path | None = None
     """A file to which the report is written as HTML too."""
 
-    @property
-    def origin(self) -> Origin | None:
-        """Return the source asked for; None for the best that each run has."""
-        if self.source is ReportSource.AUTO:
-            return None
-        return Origin.SERVER_METRICS if self.source is ReportSource.SERVER else Origin(str(self.source))
-
 
 def report(paths: Sequence[Path], options: ReportOptions) -> None:
     """Print the matrix of the runs at the paths or, where none of them has categories, their own tables."""
@@ -70,25 +61,17 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
             expect_page(options.page)
         gates = Gates(options.settings)
         runs = find_runs(paths)
-        metric = MatrixMetric(str(options.metric))
-        pools = _pools(runs, metric, options)
-        found = [
-            run_figures(
-                run,
-                metric,
-                options.origin,
-                intervals=options.intervals,
-                pool=options.pool,
-                records=pools.get(run.path),
-            )
-            for run in runs
-        ]
+        _expect_to_read(runs, options)
+        metric, source = options.metric, options.source
+        if source is ReportSource.SERVER:
+            source = ReportSource.SERVER_METRICS
+        found = [run_figures(run, metric, source, intervals=options.intervals, pool=options.pool) for run in runs]
         matrix = build_matrix(metric, found, pool=options.pool)
-        own = _wants_own_tables(runs, pools, metric, options)
+        own = _wants_own_tables(runs, options)
         if not own and not matrix.has_values:
             raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
         data = _rendered(matrix, runs, options, own=own)
-        _repeat_notices(runs, own=own or options.pool, of_time=metric is MatrixMetric.THROUGHPUT)
+        _repeat_notices(runs, own=own or options.pool, of_time=metric is ReportMetric.THROUGHPUT)
         if data is not None:
             _write(data, options.output)
         if options.page is not None:
@@ -97,9 +80,9 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
         # A run's own tables are followed by its analysis, as they were when it ran.
         with_own = own and not options.pool
         analysed = [
-            run.path for run in runs if options.analysis or (with_own and run.has_records and not from_summary([run]))
+            run for run in runs if options.analysis or (with_own and run.has_records and not run.shown_from_summary)
         ]
-        met = examine([run.path for run in runs], options.settings, gates, analysed=analysed, quiet=quiet)
+        met = examine(runs, options.settings, gates, analysed=analysed, quiet=quiet)
     if not met:
         raise typer.Exit(ExitCode.GATE)
 
@@ -107,7 +90,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
 def _repeat_notices(runs: Sequence[RunFolder], *, own: bool, of_time: bool) -> None:
     # Beside acceptance alone, most have nothing to say; times must not be shown without what spoils them.
     for run in runs:
-        for notice in notices_of([run]):
+        for notice in notices_of(run):
             if own or (of_time and notice.kind in _ABOUT_TIME):
                 note(notice_text(notice) if len(runs) == 1 else f"{printable(run.name, 400)}: {notice_text(notice)}")
 
@@ -118,21 +101,23 @@ class NothingToReportError(SpecProfileError):
     exit_code = ExitCode.NO_SUCCESS
 
 
-def _pools(runs: Sequence[RunFolder], metric: MatrixMetric, options: ReportOptions) -> dict[Path, RecordTotals]:
-    if metric is MatrixMetric.THROUGHPUT or options.origin not in (None, Origin.RECORDS):
-        return {}
-    return {run.path: read_totals(run.path, clustered=options.intervals) for run in runs if run.has_records}
+def _expect_to_read(runs: Sequence[RunFolder], options: ReportOptions) -> None:
+    # Records that several parts of the report need are read once. Those of many runs are held only for a page, which
+    # holds all of them anyway.
+    for run in runs:
+        run.keep = options.page is not None or len(runs) == 1
+        needed = options.page is not None or options.analysis or bool(options.settings.require)
+        if run.keep and needed and run.has_records and not run.shown_from_summary:
+            run.records()
 
 
-def _wants_own_tables(
-    runs: Sequence[RunFolder], pools: dict[Path, RecordTotals], metric: MatrixMetric, options: ReportOptions
-) -> bool:
-    if options.form is not ReportFormat.TABLE or metric is not MatrixMetric.ACCEPT_LENGTH:
+def _wants_own_tables(runs: Sequence[RunFolder], options: ReportOptions) -> bool:
+    if options.form is not ReportFormat.TABLE or options.metric is not ReportMetric.ACCEPT_LENGTH:
         return False
     if options.source is not ReportSource.AUTO or options.intervals:
         return False
     has_categories = any(run.selector_category is not None for run in runs)
-    return not has_categories and not any(pool.categories.keys() - {None} for pool in pools.values())
+    return not has_categories and not any(run.totals().categories.keys() - {None} for run in runs if run.has_records)
 
 
 def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions, *, own: bool) -> bytes | None:
@@ -167,9 +152,9 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
     if several or len(group) > 1:
         title = str(group[0].path) if len(group) == 1 else f"{plural(len(group), 'run')} as one: {_names(group)}"
         yield Text(printable(title, 400), style="bold")
-    if from_summary(group):
-        loaded = load_run([RunFolder(group[0].path, group[0].summary, summary_only=True)])
-        yield run_report(loaded.result, load_summary(group[0]), rows=0)
+    if len(group) == 1 and group[0].shown_from_summary:
+        loaded = load_run(group, with_records=False)
+        yield run_report(loaded.result, summary_of(group[0].described), rows=0)
         return
     if missing := [run.name for run in group if not run.has_records]:
         raise SpecProfileError(

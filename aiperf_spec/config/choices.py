@@ -104,7 +104,7 @@ class TableFormat(StrEnum):
 
 
 class ReportMetric(StrEnum):
-    """What the matrix of `report` shows."""
+    """What the matrix of `report` shows: the pooled length, the pooled rate in percent, or tokens a second."""
 
     ACCEPT_LENGTH = "accept_length"
     ACCEPT_RATE = "accept_rate"
@@ -112,7 +112,7 @@ class ReportMetric(StrEnum):
 
 
 class ReportSource(StrEnum):
-    """Where `report` takes figures from; `server` is AIPerf's word for `server-metrics`."""
+    """Where `report` takes figures from, the best source first; `server` is AIPerf's word for `server-metrics`."""
 
     AUTO = "auto"
     RECORDS = "records"

@@ -9,23 +9,24 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Origin, RunFigures
+from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
+from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.render.layout import add_columns, new_table
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _TITLES = {
-    MatrixMetric.ACCEPT_LENGTH: "Acceptance length",
-    MatrixMetric.ACCEPT_RATE: "Draft acceptance rate (%)",
-    MatrixMetric.THROUGHPUT: "Output token throughput (tokens/s)",
+    ReportMetric.ACCEPT_LENGTH: "Acceptance length",
+    ReportMetric.ACCEPT_RATE: "Draft acceptance rate (%)",
+    ReportMetric.THROUGHPUT: "Output token throughput (tokens/s)",
 }
 _NAME = 32
 _LISTED = 6
 """Runs that a note names."""
 
 WEIGHTING = {
-    Origin.RECORDS: "pooled over the requests' own records, every verify step weighing the same",
-    Origin.SUMMARY: "the run's own pooled figure, one column a run",
-    Origin.SERVER_METRICS: "the server's counters over the profiled interval, whoever's traffic that was",
+    ReportSource.RECORDS: "pooled over the requests' own records, every verify step weighing the same",
+    ReportSource.SUMMARY: "the run's own pooled figure, one column a run",
+    ReportSource.SERVER_METRICS: "the server's counters over the profiled interval, whoever's traffic that was",
 }
 _GAUGE = (
     "~ marks the average over time of a server's gauge: not token-weighted, not to be compared with the other figures"
@@ -102,18 +103,18 @@ def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
 def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     """Return what is to be said under the table: the source and weighting of each run, and what was left out."""
     lines = []
-    if matrix.metric is not MatrixMetric.THROUGHPUT:
-        for origin in Origin:
-            runs = [run for run in matrix.runs if run.origin is origin and not run.gauge]
+    if matrix.metric is not ReportMetric.THROUGHPUT:
+        for source in WEIGHTING:
+            runs = [run for run in matrix.runs if run.source is source and not run.gauge]
             if runs:
-                lines.append(f"{origin}: {_list(runs)}: {WEIGHTING[origin]}.")
+                lines.append(f"{source}: {_list(runs)}: {WEIGHTING[source]}.")
         if gauges := [run for run in matrix.runs if run.gauge]:
-            lines.append(f"{Origin.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
+            lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
     else:
-        for origin in Origin:
-            if runs := [run for run in matrix.runs if run.origin is origin]:
-                lines.append(f"{origin}: {_list(runs)}: one rate a run.")
-    if empty := [run for run in matrix.runs if run.origin is None]:
+        for source in WEIGHTING:
+            if runs := [run for run in matrix.runs if run.source is source]:
+                lines.append(f"{source}: {_list(runs)}: one rate a run.")
+    if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
     lines.append("n: requests behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together.")
     if intervals:

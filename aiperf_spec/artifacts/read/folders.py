@@ -1,90 +1,138 @@
-"""Find the folders of runs, ours or AIPerf's, and open what is in them."""
+"""Find the folders of runs, ours or AIPerf's, and read each of their files once, when it is asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from aiperf_spec.artifacts import names
+from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.files import existing, load_json
+from aiperf_spec.artifacts.read.records import LoadedRecords, RecordStream, load_records
+from aiperf_spec.artifacts.read.summary_file import SummaryFile
+from aiperf_spec.artifacts.read.totals import RecordTotals, add_up, read_totals
 from aiperf_spec.errors import SpecProfileError
+from aiperf_spec.models.response import PromptAndAnswer
+from aiperf_spec.models.run import RequestRecord
 
+READABLE_BYTES = 256 << 20
+"""Bytes of records up to which a run is shown from them; beyond, from its summary, in constant memory."""
 _PREFIXES = ("speed_bench_", "spec_al_")
 """What AIPerf's dataset selectors begin with, before the category."""
-_OLD_SELECTORS = ("custom_dataset_type", "public_dataset")
-"""Where AIPerf had them before its second configuration format."""
 
 
-@dataclass(slots=True, frozen=True)
 class RunFolder:
-    """A run's folder and its summary; `summary` is empty where a killed run left none, or it cannot be read."""
+    """A run's folder. `keep` says that its records stay in memory once they are read, because more is asked of them.
 
-    path: Path
-    summary: dict[str, Any]
-    summary_only: bool = False
-    """Whether records are left alone though there are some."""
+    Files that are missing or cannot be read are as if they were empty, but for the records: `SpecProfileError` names
+    their file.
+    """
+
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
+        self.path = path
+        self.keep = keep
+        self._records: LoadedRecords | None = None
+        self._totals: RecordTotals | None = None
+        self._clustered = False
+        self._answers: dict[frozenset[int], dict[int, PromptAndAnswer]] = {}
 
     @property
     def name(self) -> str:
         """Return the name that tells it from others beside it."""
         return self.path.name or str(self.path)
 
+    @cached_property
+    def summary(self) -> SummaryFile | None:
+        """Return its summary; None where a killed run left none, or it cannot be read."""
+        document = load_json(self.path, names.SUMMARY_JSON)
+        return SummaryFile.model_validate(document) if document else None
+
+    @property
+    def described(self) -> SummaryFile:
+        """Return its summary, or one that says nothing."""
+        return self.summary or SummaryFile()
+
     @property
     def has_records(self) -> bool:
         """Say whether it holds a line a request."""
-        return not self.summary_only and existing(self.path, names.RECORDS_JSONL) is not None
+        return existing(self.path, names.RECORDS_JSONL) is not None
 
     @property
+    def shown_from_summary(self) -> bool:
+        """Say whether its tables come from its summary: it has one, and no records or too many to be read."""
+        path = existing(self.path, names.RECORDS_JSONL)
+        return self.summary is not None and (path is None or path.stat().st_size > READABLE_BYTES)
+
+    def records(self) -> LoadedRecords:
+        """Return its records."""
+        if self._records is not None:
+            return self._records
+        loaded = load_records(self.path)
+        if self.keep:
+            self._records = loaded
+        return loaded
+
+    def stream(self) -> Iterable[RequestRecord]:
+        """Return its records one by one, without keeping them."""
+        return RecordStream(self.path) if self._records is None else self._records.records
+
+    def totals(self, *, clustered: bool = False) -> RecordTotals:
+        """Return what its records add up to: of those in memory, else of the file, in constant memory."""
+        # Clusters differ from requests in intervals alone, and only where there are turns.
+        if self._totals is None or (clustered and not self._clustered and self._totals.has_turns):
+            held = self._records
+            read = read_totals(self.path, clustered=clustered) if held is None else add_up(held, clustered=clustered)
+            self._totals, self._clustered = read, clustered
+        return self._totals
+
+    def answers(self, indexes: Collection[int]) -> dict[int, PromptAndAnswer]:
+        """Return what these requests asked and were answered; empty without a raw file."""
+        asked = frozenset(indexes)
+        if asked not in self._answers:
+            self._answers[asked] = load_answers(self.path, asked)
+        return self._answers[asked]
+
+    @cached_property
+    def server_metrics(self) -> dict[str, Any]:
+        """Return what the server counted, as exported."""
+        return load_json(self.path, names.SERVER_METRICS_JSON)
+
+    @cached_property
+    def configuration(self) -> str:
+        """Return the text of the run's configuration file."""
+        try:
+            return (self.path / names.CONFIG_YAML).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    @cached_property
     def model(self) -> str:
         """Return the model's name, of a killed run from its configuration; "unknown" where nothing says it."""
-        items = dig(self.summary, "input_config", "models", "items")
-        found = [dig(item, "name") for item in items] if isinstance(items, list) else []
-        # AIPerf before its second configuration format.
-        before = dig(self.summary, "input_config", "endpoint", "model_names")
-        found += before if isinstance(before, list) else []
-        found += [] if self.summary else _configured_models(self.path)
-        return next((name for name in found if isinstance(name, str) and name), "unknown")
+        if self.summary is None:
+            return _configured_model(self.configuration) or "unknown"
+        return self.summary.model or "unknown"
 
     @property
     def selector_category(self) -> str | None:
         """Return the category that the dataset's selector names: of records without one, and of the whole run."""
-        datasets = dig(self.summary, "input_config", "datasets")
-        entries = datasets if isinstance(datasets, list) else ()
-        selectors = [dig(dataset, "format") or dig(dataset, "dataset") for dataset in entries]
-        selectors += [dig(self.summary, "input_config", "input", key) for key in _OLD_SELECTORS]
-        for selector in selectors:
+        for selector in self.described.selectors:
             for prefix in _PREFIXES:
-                if isinstance(selector, str) and selector.startswith(prefix):
+                if selector.startswith(prefix):
                     return selector.removeprefix(prefix)
         return None
 
-    def server_metrics(self) -> dict[str, Any] | None:
-        """Return what the server counted, as exported; None where the run has no such file, or it cannot be read."""
-        return load_json(self.path, names.SERVER_METRICS_JSON) or None
 
-
-def dig(value: Any, *path: str | int) -> Any:
-    """Return a value within nested objects and lists by its keys and places; None where one is missing."""
-    for key in path:
-        if isinstance(key, int):
-            value = value[key] if isinstance(value, list) and len(value) > key else None
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def _configured_models(folder: Path) -> list[Any]:
+def _configured_model(text: str) -> str | None:
     import yaml
 
     try:
-        document = yaml.safe_load((folder / names.CONFIG_YAML).read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return []
-    models = dig(document, "benchmark", "models")
-    return models if isinstance(models, list) else []
+        models = yaml.safe_load(text)["benchmark"]["models"]
+    except (KeyError, TypeError, yaml.YAMLError):
+        return None
+    return next((name for name in models if isinstance(name, str) and name), None) if isinstance(models, list) else None
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
@@ -105,8 +153,16 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
                 "give the folder of a run, or a folder above several",
             )
         for run in runs:
-            found.setdefault(run.resolve(), RunFolder(run, load_json(run, names.SUMMARY_JSON)))
+            found.setdefault(run.resolve(), RunFolder(run))
     return list(found.values())
+
+
+def by_model(runs: Iterable[RunFolder]) -> list[list[RunFolder]]:
+    """Return the runs of each model, models in the order in which they first appear."""
+    groups: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        groups.setdefault(run.model, []).append(run)
+    return list(groups.values())
 
 
 def _runs_beneath(path: Path) -> Iterator[Path]:

@@ -1,22 +1,23 @@
-"""A run read back from its folder, for the tables that it printed."""
+"""A run read back from its folder: for the tables that it printed, and to be compared."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.files import existing
-from aiperf_spec.artifacts.read.folders import RunFolder, dig
-from aiperf_spec.artifacts.read.records import RecordStream
+from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.artifacts.read.summary_file import Dataset, Reconciled, SummaryFile
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.run import DatasetInfo, Phase, RequestRecord, RunResult
-from aiperf_spec.models.server_metrics import Agreement, ReconciledCount, Reconciliation
+from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
+from aiperf_spec.models.server_metrics import ReconciledCount, Reconciliation
+from aiperf_spec.render.notices import notice_text
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _NOWHERE = "http://unknown"
@@ -31,50 +32,45 @@ class LoadedRun:
     unreadable: int
 
 
-def load_run(folders: Sequence[RunFolder]) -> LoadedRun:
+def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> LoadedRun:
     """Return one run with the records of all the folders: those of one run's several clients, or of one.
 
     Configuration and prompts are the first folder's, prompts and load those of all clients together; times of several
     machines are as comparable as their clocks. Raises `SpecProfileError` naming a file that cannot be read.
     """
-    first = folders[0]
     records: list[RequestRecord] = []
     unreadable = 0
-    for folder in folders:
-        if not folder.has_records:
-            continue
-        stream = RecordStream(folder.path)
-        mine = list(stream)
-        unreadable += len(stream.unreadable)
-        _renumber(mine, records)
-        records += mine
+    for folder in folders if with_records else ():
+        if folder.has_records:
+            loaded = folder.records()
+            unreadable += len(loaded.unreadable)
+            records += _numbered_after(records, loaded.records)
+    first, alone = folders[0], len(folders) == 1
+    own = first.described.spec_profile
     config, settings = _config(folders, records)
     result = RunResult(
         config=config,
-        url=_text(dig(first.summary, "spec_profile", "server", "url")) or _url(first.summary),
+        url=own.server.url or _url(first.described),
         model=first.model,
-        owned_by=_text(dig(first.summary, "spec_profile", "server", "owned_by")),
+        owned_by=own.server.owned_by,
         dataset=_dataset(folders),
         wall_offset_ns=0,
         records=records,
-        stopped_by=_stopped_by(folders),
-        artifact_dir=first.path if len(folders) == 1 else None,
-        run_id=_text(first.summary.get("benchmark_id")) or "",
-        reconciliation=_reconciliation(dig(first.summary, "spec_profile", "reconciliation"))
-        if len(folders) == 1
-        else None,
+        notices=[notice for folder in folders for notice in notices_of(folder)],
+        stopped_by=next((by for each in folders if (by := each.described.spec_profile.stopped_by)), None),
+        artifact_dir=first.path if alone else None,
+        run_id=first.described.benchmark_id,
+        reconciliation=_reconciliation(own.reconciliation) if alone else None,
     )
     return LoadedRun(result, settings, unreadable)
 
 
-def _renumber(records: list[RequestRecord], before: list[RequestRecord]) -> None:
+def _numbered_after(before: Sequence[RequestRecord], records: list[RequestRecord]) -> list[RequestRecord]:
     # Each client counts from 0; together every request has a number of its own.
-    for phase in Phase:
-        start = 1 + max((r.index for r in before if r.phase is phase), default=-1)
-        if start:
-            for record in records:
-                if record.phase is phase:
-                    record.index += start
+    if not before:
+        return records
+    start = {phase: 1 + max((r.index for r in before if r.phase is phase), default=-1) for phase in Phase}
+    return [replace(record, index=record.index + start[record.phase]) for record in records]
 
 
 def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> tuple[ProfileConfig, ReportSettings]:
@@ -90,36 +86,34 @@ def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> tuple
 
 
 def _own_config(folder: RunFolder) -> tuple[ProfileConfig, ReportSettings] | None:
-    path = existing(folder.path, names.CONFIG_YAML)
-    if path is None or path.suffix == ".gz":
+    text = folder.configuration
+    if not text:
         return None
+    # What the environment held then is not needed to say what was run.
+    unset = dict.fromkeys(_VARIABLE.findall(text), "unset")
     try:
-        text = path.read_text()
-        # What the environment held then is not needed to say what was run.
-        unset = dict.fromkeys(_VARIABLE.findall(text), "unset")
-        values = parse_config(text, str(path), unset, folder.path)
+        values = parse_config(text, str(folder.path / names.CONFIG_YAML), unset, folder.path)
         level = ExportLevel.RECORDS if folder.has_records else ExportLevel.SUMMARY
         return create_settings({**values, "export_level": level})
-    except (OSError, UnicodeDecodeError, ConfigError):
+    except ConfigError:
         return None
 
 
 def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileConfig:
-    summary = folder.summary
-    endpoint = dig(summary, "input_config", "endpoint")
-    phases = dig(summary, "input_config", "phases")
-    by_kind = {dig(phase, "kind"): phase for phase in phases} if isinstance(phases, list) else {}
-    streaming = dig(endpoint, "streaming")
-    if not isinstance(streaming, bool):
+    config = folder.described.input_config
+    endpoint, by_kind = config.endpoint, {phase.kind: phase for phase in config.phases if phase}
+    profiling, warmup = by_kind.get("profiling"), by_kind.get("warmup")
+    streaming = endpoint.streaming
+    if streaming is None:
         streaming = any(record.streaming for record in records if record.succeeded)
-    values: dict[str, Any] = {
-        "url": _url(summary),
+    values = {
+        "url": _url(folder.described),
         "model": folder.model,
-        "endpoint_type": EndpointType.COMPLETIONS if dig(endpoint, "type") == "completions" else EndpointType.CHAT,
+        "endpoint_type": EndpointType.COMPLETIONS if endpoint.type == "completions" else EndpointType.CHAT,
         "streaming": streaming,
-        "concurrency": _count(dig(by_kind.get("profiling"), "concurrency")) or 1,
-        "warmup_request_count": _count(dig(by_kind.get("warmup"), "requests")) or 0,
-        "use_server_token_count": dig(endpoint, "use_server_token_count") is True,
+        "concurrency": (profiling and profiling.concurrency) or 1,
+        "warmup_request_count": (warmup and warmup.requests) or 0,
+        "use_server_token_count": endpoint.use_server_token_count,
     }
     try:
         return ProfileConfig.create(**values)
@@ -127,62 +121,74 @@ def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileC
         return ProfileConfig.create(**{**values, "url": _NOWHERE})
 
 
-def _url(summary: dict[str, Any]) -> str:
-    urls = dig(summary, "input_config", "endpoint", "urls")
-    return urls[0] if isinstance(urls, list) and urls and isinstance(urls[0], str) and urls[0] else _NOWHERE
+def _url(summary: SummaryFile) -> str:
+    urls = summary.input_config.endpoint.urls
+    return (urls[0] if urls else None) or _NOWHERE
+
+
+def _first_dataset(summary: SummaryFile) -> Dataset:
+    datasets = summary.input_config.datasets
+    return (datasets[0] if datasets else None) or Dataset()
 
 
 def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
-    found = [_first(dig(folder.summary, "input_config", "datasets")) for folder in folders]
-    entries = [_count(dig(dataset, "entries")) for dataset in found]
-    known = [number for number in entries if number is not None]
-    turns = [_count(dig(folder.summary, "spec_profile", "prompts", "turns")) for folder in folders]
-    known_turns = [number for number in turns if number is not None]
-    first = found[0]
+    found = [_first_dataset(folder.described) for folder in folders]
+    prompts = [folder.described.spec_profile.prompts for folder in folders]
     return DatasetInfo(
-        name=_text(dig(first, "name")) or "unknown",
-        path=_text(dig(first, "path")),
-        entries=sum(known) if len(known) == len(entries) else None,
+        name=found[0].name or "unknown",
+        path=found[0].path or None,
+        entries=_sum([dataset.entries for dataset in found]),
         has_categories=folders[0].selector_category is not None,
-        type=_text(dig(folders[0].summary, "spec_profile", "prompts", "type")),
-        turns=sum(known_turns) if len(known_turns) == len(turns) else None,
+        type=prompts[0].type,
+        turns=_sum([each.turns for each in prompts]),
     )
 
 
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else None
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
-def _stopped_by(folders: Sequence[RunFolder]) -> str | None:
-    for folder in folders:
-        if (signal := _text(dig(folder.summary, "spec_profile", "stopped_by"))) is not None:
-            return signal
-    return None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _reconciliation(value: Any) -> Reconciliation | None:
-    if not isinstance(value, dict):
+def _reconciliation(found: Reconciled) -> Reconciliation | None:
+    counts = [count for count in found.counts if count]
+    if not counts or len(counts) < len(found.counts) or found.agreement is None or found.settled is None:
         return None
-    try:
-        counts = tuple(
-            ReconciledCount(count["name"], count["metric"], int(count["requests"]), count["server"])
-            for count in value["counts"]
-        )
-        return Reconciliation(
-            counts=counts,
-            agreement=Agreement(value["agreement"]),
-            reported=int(value["requests_reported"]),
-            silent=dict(value["requests_silent"]),
-            server_requests=value["server_requests"],
-            settled=bool(value["settled"]),
-        )
-    except (KeyError, TypeError, ValueError):
+    if found.requests_reported is None or found.requests_silent is None:
         return None
+    return Reconciliation(
+        counts=tuple(ReconciledCount(count.name, count.metric, count.requests, count.server) for count in counts),
+        agreement=found.agreement,
+        reported=found.requests_reported,
+        silent=found.requests_silent,
+        server_requests=found.server_requests,
+        settled=found.settled,
+    )
+
+
+def notices_of(folder: RunFolder) -> list[Notice]:
+    """Return the notices that the run gave, from its summary; one that no wording fits is left out."""
+    notices = []
+    for values in folder.described.spec_profile.notices:
+        try:
+            given = dict(values or {})
+            notice = Notice(NoticeKind(given.pop("kind")), given)
+            notice_text(notice)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+        notices.append(notice)
+    return notices
+
+
+def run_settings(summary: SummaryFile) -> RunSettings:
+    """Return what a run's summary says of its settings, to be compared; None for those that it lacks."""
+    config = summary.input_config
+    dataset, phases = _first_dataset(summary), [phase for phase in config.phases if phase and phase.kind != "warmup"]
+    return RunSettings(
+        model=summary.model,
+        endpoint=config.endpoint.type,
+        streaming=config.endpoint.streaming,
+        concurrency=phases[0].concurrency if phases else None,
+        rate=phases[0].rate if phases else None,
+        prompts=dataset.name if dataset.path is None else Path(dataset.path).name,
+        sampling=config.endpoint.extra,
+    )

@@ -1,101 +1,75 @@
-"""A run's figures read back from its summary file: all that a run leaves at `--export-level summary`."""
+"""A run's figures from its summary file: all that a run leaves at `--export-level summary`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
 
-from aiperf_spec.artifacts.read.folders import RunFolder, dig
+from aiperf_spec.artifacts.read.summary_file import Category, ErrorCount, SummaryFile
 from aiperf_spec.metrics.pooled import PooledAcceptance
-from aiperf_spec.metrics.stats import PERCENTILES, Stats
+from aiperf_spec.metrics.stats import PERCENTILES, STAT_NAMES, Stats
 from aiperf_spec.metrics.summary import CategorySummary, ErrorGroup, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestError
 
 
-def load_summary(folder: RunFolder) -> Summary:
+def summary_of(file: SummaryFile) -> Summary:
     """Return the figures of the profiled phase as the summary file gives them; what it lacks is absent or zero."""
-    document = folder.summary
-    values = {metric.tag: dig(document, metric.tag, "avg") for metric in RUN_METRICS}
-    run_values = {tag: float(value) for tag, value in values.items() if _is_number(value)}
-    stats = {metric.tag: _stats(document.get(metric.tag)) for metric in RECORD_METRICS}
-    requests = dig(document, "spec_profile", "requests")
-    drops = dig(document, "spec_profile", "drop_reasons")
-    categories = dig(document, "spec_profile", "categories")
-    record_stats = {tag: described for tag, described in stats.items() if described is not None}
-    steps = record_stats.get("spec_decode_steps")
+    own = file.spec_profile
+    values = {metric.tag: file.metric(metric.tag) for metric in RUN_METRICS}
+    run_values = {tag: value for tag, value in values.items() if value is not None}
+    stats = {metric.tag: _stats(file, metric.tag) for metric in RECORD_METRICS}
     return Summary(
-        succeeded=_count(dig(requests, "succeeded"), run_values.get("request_count")),
-        failed=_count(dig(requests, "failed"), run_values.get("error_request_count")),
-        cancelled=_count(dig(requests, "cancelled")),
-        record_stats=record_stats,
+        succeeded=_count(own.requests.succeeded, run_values.get("request_count")),
+        failed=_count(own.requests.failed, run_values.get("error_request_count")),
+        cancelled=_count(own.requests.cancelled),
+        record_stats={tag: described for tag, described in stats.items() if described is not None},
         run_values=run_values,
         acceptance=PooledAcceptance(
-            requests=_count(dig(requests, "with_acceptance"), None if steps is None else steps.count),
+            requests=_count(own.requests.with_acceptance, file.metric("spec_decode_steps", "count")),
             steps=_count(run_values.get("total_spec_decode_steps")),
             proposed=_count(run_values.get("total_draft_tokens")),
             accepted=_count(run_values.get("total_accepted_draft_tokens")),
-            histogram=_histogram(document.get("pooled_spec_decode_acceptance_histogram")),
+            histogram=_histogram(file.pooled_spec_decode_acceptance_histogram),
         ),
-        drop_reasons={reason: _count(drops[reason]) for reason in DropReason if reason in drops}
-        if isinstance(drops, dict)
-        else {},
-        categories={name: _category(value) for name, value in categories.items()}
-        if isinstance(categories, dict)
-        else {},
-        errors=_errors(document.get("error_summary")),
+        drop_reasons={reason: _count(own.drop_reasons[reason]) for reason in DropReason if reason in own.drop_reasons},
+        categories={name: _category(found or Category()) for name, found in own.categories.items()},
+        errors=[_error(found or ErrorCount()) for found in file.error_summary],
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _count(*values: Any) -> int:
+def _count(*values: float | None) -> int:
     # The first of several places that says it.
-    return next((round(value) for value in values if _is_number(value)), 0)
+    return next((round(value) for value in values if value is not None), 0)
 
 
-def _stats(value: Any) -> Stats | None:
-    names = ("avg", "min", "max", "sum", "std")
-    if not isinstance(value, dict) or not all(_is_number(value.get(name)) for name in (*names, "count")):
+def _stats(file: SummaryFile, tag: str) -> Stats | None:
+    found = {name: file.metric(tag, name) for name in (*STAT_NAMES, "count")}
+    known = {name: value for name, value in found.items() if value is not None}
+    if len(known) < len(found):
         return None
-    percentiles = {q: float(value[f"p{q}"]) for q in PERCENTILES if _is_number(value.get(f"p{q}"))}
-    if len(percentiles) < len(PERCENTILES):
-        return None
-    figures = {name: float(value[name]) for name in names}
-    return Stats(count=round(value["count"]), percentiles=percentiles, **figures)
+    percentiles = {q: known.pop(f"p{q}") for q in PERCENTILES}
+    return Stats(count=round(known.pop("count")), percentiles=percentiles, **known)
 
 
-def _histogram(value: Any) -> Counter[int]:
-    if not isinstance(value, dict):
-        return Counter()
-    pairs = ((bucket, steps) for bucket, steps in value.items() if str(bucket).isdecimal() and _is_number(steps))
-    return Counter({int(bucket): round(steps) for bucket, steps in pairs})
+def _histogram(found: Mapping[str, float | None]) -> Counter[int]:
+    known = {bucket: steps for bucket, steps in found.items() if bucket.isdecimal() and steps is not None}
+    return Counter({int(bucket): round(steps) for bucket, steps in known.items()})
 
 
-def _category(value: Any) -> CategorySummary:
+def _category(found: Category) -> CategorySummary:
     pooled = PooledAcceptance(
-        requests=_count(dig(value, "with_acceptance")),
-        steps=_count(dig(value, "steps")),
-        proposed=_count(dig(value, "draft_tokens")),
-        accepted=_count(dig(value, "accepted_draft_tokens")),
-        histogram=_histogram(dig(value, "acceptance_histogram")),
+        requests=_count(found.with_acceptance),
+        steps=_count(found.steps),
+        proposed=_count(found.draft_tokens),
+        accepted=_count(found.accepted_draft_tokens),
+        histogram=_histogram(found.acceptance_histogram),
     )
-    mean = dig(value, "acceptance_length")
-    return CategorySummary(_count(dig(value, "requests")), pooled, float(mean) if _is_number(mean) else None)
+    return CategorySummary(_count(found.requests), pooled, found.acceptance_length)
 
 
-def _errors(value: Any) -> list[ErrorGroup]:
-    groups = []
-    for entry in value if isinstance(value, list) else ():
-        details = dig(entry, "error_details")
-        kind, message, code = dig(details, "type"), dig(details, "message"), dig(details, "code")
-        status = code if isinstance(code, int) else None
-        groups.append(
-            ErrorGroup(
-                RequestError(ErrorKind.read(kind), str(message or kind or ""), status), _count(dig(entry, "count"))
-            )
-        )
-    return groups
+def _error(found: ErrorCount) -> ErrorGroup:
+    details = found.error_details
+    message = details.message or details.type or ""
+    return ErrorGroup(RequestError(ErrorKind.read(details.type), message, details.code), _count(found.count))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from aiperf_spec.analysis.matrix import Cell, Matrix, MatrixMetric, Row
+from aiperf_spec.analysis.matrix import Cell, Matrix, Row
 from aiperf_spec.artifacts.write.csv_table import CsvTable
 from aiperf_spec.artifacts.write.record_lines import to_json
+from aiperf_spec.config.choices import ReportMetric
 
-UNITS = {MatrixMetric.ACCEPT_LENGTH: "ratio", MatrixMetric.ACCEPT_RATE: "%", MatrixMetric.THROUGHPUT: "tokens/sec"}
+UNITS = {ReportMetric.ACCEPT_LENGTH: "ratio", ReportMetric.ACCEPT_RATE: "%", ReportMetric.THROUGHPUT: "tokens/sec"}
 
 
 def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
@@ -39,8 +40,8 @@ def _digits(value: float | None) -> str:
 
 
 def _source(matrix: Matrix, row: Row) -> str:
-    origins = {run.origin: run.gauge for run in matrix.runs if run.model == row.model and set(run.names) & {*row.runs}}
-    return " ".join(f"{origin} (gauge)" if gauge else str(origin or "none") for origin, gauge in origins.items())
+    sources = {run.source: run.gauge for run in matrix.runs if run.model == row.model and set(run.names) & {*row.runs}}
+    return " ".join(f"{source} (gauge)" if gauge else str(source or "none") for source, gauge in sources.items())
 
 
 def matrix_json(matrix: Matrix, *, intervals: bool, summaries: Sequence[dict[str, Any]] = ()) -> bytes:
@@ -64,7 +65,7 @@ def matrix_json(matrix: Matrix, *, intervals: bool, summaries: Sequence[dict[str
             {
                 "run": " ".join(run.names),
                 "model": run.model,
-                "source": run.origin,
+                "source": run.source,
                 "gauge": run.gauge,
                 "succeeded": run.succeeded,
                 "unreadable_lines": run.unreadable,
