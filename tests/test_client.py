@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import socket
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -792,3 +794,119 @@ async def test_an_endless_answer_to_a_get_is_given_up() -> None:
     async with Client(config, split_endpoint("http://h"), transport=transport) as client:
         assert await client.get("http://h/metrics") is None
     assert sent == 33
+
+
+class TestEverythingIsSentByHttpx:
+    @pytest.fixture
+    def sent(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Give the list of the paths that `httpx.AsyncClient.send` was given."""
+        paths: list[str] = []
+        send_of_httpx = httpx.AsyncClient.send
+
+        async def counting(client: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+            paths.append(request.url.path)
+            return await send_of_httpx(client, request, **options)
+
+        monkeypatch.setattr(httpx.AsyncClient, "send", counting)
+        return paths
+
+    @pytest.mark.parametrize("given", [None, httpx.AsyncHTTPTransport], ids=["ours", "httpx's"])
+    async def test_over_sockets(self, sent: list[str], given: Callable[[], httpx.AsyncBaseTransport] | None) -> None:
+        async with serving(answer) as server:
+            config = ProfileConfig(url=server.url, model="m", concurrency=3, request_count=9, warmup_request_count=2)
+            transport = None if given is None else given()
+            result = await profile_async(config, Hooks(transport=transport))
+        assert all(map(succeeds, result.records))
+        assert sorted(sent) == sorted(call.path for call in server.calls)
+        assert {"/v1/models", "/metrics", "/v1/chat/completions"} <= set(sent)
+        assert sent.count("/v1/chat/completions") == 11
+        opened = [record for record in result.records if record.connect_ns is not None]
+        assert len(opened) == (0 if given else server.connections - 1)  # the list of models opened one
+
+    async def test_over_a_transport_that_is_no_network(self, sent: list[str]) -> None:
+        asked: list[str] = []
+
+        def respond(request: httpx.Request) -> httpx.Response:
+            asked.append(request.url.path)
+            if request.method == "GET":
+                return httpx.Response(200, json={"data": [{"id": "m"}]} if "models" in request.url.path else None)
+            assert orjson.loads(request.content)["model"] == "m"
+            return httpx.Response(200, content=b"".join(WHOLE), headers={"content-type": "text/event-stream"})
+
+        config = ProfileConfig(url="http://nowhere.invalid", concurrency=2, request_count=5)
+        result = await profile_async(config, Hooks(transport=httpx.MockTransport(respond)))
+        assert all(map(succeeds, result.records))
+        assert (len(result.records), sent) == (5, asked)
+
+
+async def test_a_cookie_of_a_load_balancer_does_not_pin_the_run() -> None:
+    """The balancer follows its cookie, and deals requests without one out in turn."""
+    replicas: list[str] = []
+
+    async def respond(call: Call, writer: Writer) -> None:
+        replica = call.headers.get("cookie", f"replica={len(replicas) % 3}")
+        replicas.append(replica)
+        await send_json(writer, 200, BODY, {"set-cookie": f"{replica}; Path=/"})
+
+    async with serving(respond) as server:
+        config = ProfileConfig(url=server.url, model="m", streaming=False, concurrency=2, request_count=9)
+        result = await profile_async(config, Hooks())
+    assert all(map(succeeds, result.records))
+    assert sorted(replicas) == ["replica=0"] * 3 + ["replica=1"] * 3 + ["replica=2"] * 3
+
+
+@pytest.mark.parametrize("location", ["http://[", "http://h:port/", "//", "\x00", "/elsewhere"])
+async def test_a_redirect_to_no_url_is_a_status_all_the_same(location: str) -> None:
+    async def respond(call: Call, writer: Writer) -> None:
+        await send_json(writer, 302, b"", {"location": location}, reason="Found")
+
+    kind, message = failure(await one(respond))
+    if location != "\x00":  # which is no header
+        assert kind is ErrorKind.HTTP_STATUS
+        assert message.startswith(f"HTTP 302 Found to {location} (redirects are not followed)")
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+async def test_no_secret_is_logged(
+    proxied: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(answer) as server:
+        url = server.url
+        if proxied:
+            monkeypatch.setenv("http_proxy", server.url)
+            monkeypatch.setenv("no_proxy", "")
+            url = "http://server.invalid"
+        config = ProfileConfig(
+            url=f"{url.replace('://', '://user:hunter2@')}/v1?key=hunter3&x=1",
+            api_key="hunter4",
+            request_count=2,
+            model="m",
+        )
+        with caplog.at_level(logging.DEBUG):
+            result = await profile_async(config, Hooks())
+        assert all(map(succeeds, result.records))
+        assert server.posts[0].path.endswith("/v1/chat/completions?key=hunter3&x=1")
+    assert "/v1/chat/completions?..." in caplog.text
+    for secret in ("hunter2", "hunter3", "hunter4"):
+        assert secret not in caplog.text
+    # Whoever else uses httpx in this process finds its log as it was.
+    assert logging.getLogger("httpx").filters == []
+
+
+async def test_what_the_environment_says_of_a_host_is_not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login user password hunter2\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    server = RawServer(0)
+    assert succeeds(await one(answer, server=server))
+    assert "authorization" not in server.calls[0].headers
+
+
+async def test_an_unknown_exception_of_a_transport_is_no_failure_of_a_request() -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        raise RuntimeError("a fault of the program")
+
+    config = ProfileConfig(url="http://h", model="m")
+    async with Client(config, split_endpoint(config.url), transport=httpx.MockTransport(respond)) as client:
+        with pytest.raises(RuntimeError, match="a fault"):
+            await client.post(b"{}", "id", RequestTrace(), ResponseReader(()))
