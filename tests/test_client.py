@@ -17,9 +17,10 @@ import orjson
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.client import client as client_module
-from aiperf_spec.client.client import Client, RequestTrace, request_headers
+from aiperf_spec.client import sink as sink_module
+from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.client.failures import RequestFailedError
+from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
@@ -284,7 +285,7 @@ class TestEndMark:
         async def respond(call: Call, writer: Writer) -> None:
             await send(writer, STREAM_HEAD, *map(chunked, (*WHOLE[:-1], mark)))
             await happens(lambda: watched.ends_read > 0, "the end mark to be read")
-            skip_seconds(client_module._AFTER_DONE_SECONDS)
+            skip_seconds(sink_module._AFTER_DONE_SECONDS)
             await forever()
 
         async with asyncio.timeout(120):
@@ -528,7 +529,7 @@ class TestStatus:
     async def test_an_error_body_that_never_ends_does_not_hide_the_status(
         self, sent: bytes, said: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(client_module, "_GET_TIMEOUT_SECONDS", 0.1)
+        monkeypatch.setattr(sink_module, "_REFUSAL_SECONDS", 0.1)
 
         async def respond(call: Call, writer: Writer) -> None:
             # In one piece: a time-out between the two would be another test.

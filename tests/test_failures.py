@@ -8,9 +8,10 @@ import ssl
 import httpx
 import pytest
 
-from aiperf_spec.client.client import Client, RequestTrace
+from aiperf_spec.client.client import Client
 from aiperf_spec.client.connection import CUT_OFF, NO_RESPONSE
 from aiperf_spec.client.failures import RequestFailedError, name_failure
+from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import ErrorKind

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aiperf_spec.artifacts.read.records import load_records
-from aiperf_spec.client.client import RequestTrace
+from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason

@@ -17,9 +17,10 @@ import pytest
 
 from aiperf_spec.client import client as client_module
 from aiperf_spec.client import stamping_transport
-from aiperf_spec.client.client import Client, RequestTrace
+from aiperf_spec.client.client import Client
 from aiperf_spec.client.connection import Connection
 from aiperf_spec.client.failures import RequestFailedError
+from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.client.stamping_transport import StampingTransport
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig

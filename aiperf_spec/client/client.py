@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +15,7 @@ import orjson
 
 from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failure
 from aiperf_spec.client.proxies import ProxyTransport, proxy_for
+from aiperf_spec.client.sink import ReaderSink, RequestTrace
 from aiperf_spec.client.stamping_transport import StampingTransport
 from aiperf_spec.client.tls import tls_context
 from aiperf_spec.config.server_url import Server
@@ -28,41 +28,11 @@ from aiperf_spec.wire.response_reader import ResponseReader
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
-_AFTER_DONE_SECONDS = 1.0
-"""How long a stream may stay open after [DONE] before the connection is given up; nothing is measured by then."""
 _GET_TIMEOUT_SECONDS = 5.0
 _GET_BYTES = 32 * 1024 * 1024
 """More than any list of models or page of metrics holds."""
 # These say where a body ends, which is httpx's to say, and which request it is, which is ours.
 _OUR_HEADERS = ("content-length", "transfer-encoding", "x-request-id")
-
-
-@dataclass(slots=True)
-class RequestTrace:
-    """What is known of one request, filled as it goes. Times are of the monotonic clock, in ns."""
-
-    start_ns: int = 0
-    """When the transport was handed the request: before a connection was opened."""
-    connect_ns: int | None = None
-    """What opening a connection took; None where one was kept alive, or the transport does not say."""
-    ack_ns: int | None = None
-    """When the response's headers had arrived."""
-    end_ns: int = 0
-    status: int | None = None
-    retried: bool = False
-
-
-@dataclass(slots=True, frozen=True)
-class Page:
-    """What a GET answered: its status, and its body as it was before any encoding."""
-
-    status: int
-    body: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the status is 2xx."""
-        return 200 <= self.status < 300
 
 
 class Client:
@@ -89,7 +59,7 @@ class Client:
         self._headers = httpx.Headers(sent, encoding="latin-1")
         try:
             # Whatever is the same for all requests, httpx does once: address, Host, order and encoding of headers.
-            self._like = httpx.Request(
+            self._template = httpx.Request(
                 "POST", server.endpoint(config.endpoint_type), headers=self._headers, content=b"x"
             )
         except httpx.InvalidURL as error:
@@ -128,13 +98,13 @@ class Client:
         Fills `trace` as it goes. Raises `RequestFailedError` for every way in which the transport, the status or
         the clock ended it.
         """
-        headers = self._like.headers.copy()
+        headers = self._template.headers.copy()
         headers["content-length"] = str(len(body))
         headers["x-request-id"] = request_id
-        reading = _Reading(trace, reader, self._limit, self._clock)
+        reading = ReaderSink(trace, reader, self._limit, self._clock)
         extensions = {"sink": reading, "timeout": self._timeout}
         stream = httpx.ByteStream(body)
-        request = httpx.Request("POST", self._like.url, headers=headers, stream=stream, extensions=extensions)
+        request = httpx.Request("POST", self._template.url, headers=headers, stream=stream, extensions=extensions)
         failed: RequestError | None = None
         lost = ""
         trace.start_ns = self._clock()
@@ -161,7 +131,7 @@ class Client:
         if failed is not None:
             raise RequestFailedError(failed)
 
-    async def _exchange(self, request: httpx.Request, reading: _Reading) -> None:
+    async def _exchange(self, request: httpx.Request, reading: ReaderSink) -> None:
         response = await self._http.send(request, stream=True)
         try:
             # Of a body that the transport hands to the sink nothing comes here: this is the wait for its end.
@@ -176,11 +146,13 @@ class Client:
                     reading.received(data, self._clock())
             reading.ended(self._clock())
         finally:
-            await _close(response)
+            await response.aclose()
+            # httpx's stream holds its response, and the response the stream: nothing would let go before a collection.
+            response.stream = httpx.ByteStream(b"")
 
     async def _look(self, response: httpx.Response) -> None:
         # A hook, and not what `send` returns: httpx looks into redirects first, and fails where they lead to no URL.
-        reading: _Reading | None = response.request.extensions.get("sink")
+        reading: ReaderSink | None = response.request.extensions.get("sink")
         if reading is not None:
             reading.headed(response)
         if response.extensions.get("is_sunk"):
@@ -189,36 +161,32 @@ class Client:
         if encoding and not {each.strip() for each in encoding.split(",")} <= self._decodes:
             raise httpx.DecodingError(f"it is compressed as {encoding!r}, which was not asked for")
 
-    async def get(self, url: str) -> Page | None:
-        """Return what a GET answers, read whole and decoded; None where nothing came, or too much, in a few seconds."""
+    async def get(self, url: str) -> httpx.Response | None:
+        """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds."""
         body = bytearray()
         try:
-            request = httpx.Request("GET", url, headers=self._headers, extensions={"timeout": self._timeout})
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                response = await self._http.send(request, stream=True)
-                try:
+                async with self._http.stream("GET", url, headers=self._headers) as response:
                     async for data in response.aiter_bytes():
                         body += data
                         if len(body) > _GET_BYTES:
                             return None
-                finally:
-                    await _close(response)
         except FAILURES:
             return None
-        return Page(response.status_code, bytes(body))
+        return httpx.Response(response.status_code, content=bytes(body))
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""
         page = await self.get(url)
         try:
-            return orjson.loads(page.body) if page is not None and page.is_success else None
+            return orjson.loads(page.content) if page is not None and page.is_success else None
         except orjson.JSONDecodeError:
             return None
 
     async def is_up(self, url: str) -> bool:
         """Say whether a GET is answered at all with something that is no server error."""
         page = await self.get(url)
-        return page is not None and page.status < 500
+        return page is not None and not page.is_server_error
 
 
 def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
@@ -238,63 +206,6 @@ def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
     for name, value in config.headers:
         headers[name.lower()] = value
     return headers
-
-
-class _Reading:
-    """The sink of one request: feed its response to a reader, or keep the start of what another status brings."""
-
-    def __init__(self, trace: RequestTrace, reader: ResponseReader, limit: float, clock: Callable[[], int]) -> None:
-        self.refusal = ""
-        """Status line of a response that is no success."""
-        self.error_body = bytearray()
-        self.deadline: asyncio.Timeout | None = None
-        self._trace = trace
-        self._reader = reader
-        self._limit = limit
-        self._clock = clock
-        self._is_started = self._is_whole = False
-
-    def started(self, now_ns: int) -> None:
-        self._trace.start_ns = now_ns
-        if self._is_started:
-            self._trace.retried = True
-            self._allow(self._limit)
-        self._is_started = True
-
-    def headed(self, response: httpx.Response) -> None:
-        said = response.extensions
-        self._trace.ack_ns = said.get("headers_ns") or self._clock()
-        self._trace.connect_ns = said.get("connect_ns")
-        self._trace.status = response.status_code
-        if response.is_success:
-            return
-        # The status has failed the request already: a body that never ends must not make a time-out of it.
-        self._allow(min(self._limit, _GET_TIMEOUT_SECONDS))
-        self.refusal = f"HTTP {response.status_code} {response.reason_phrase}".strip()
-        if location := response.headers.get("location"):
-            self.refusal += f" to {location} (redirects are not followed)"
-
-    def received(self, data: bytes, now_ns: int) -> None:
-        self._reader.feed(data, now_ns)
-        if self._reader.has_ended and not self._trace.end_ns:
-            self._trace.end_ns = now_ns
-            self._allow(_AFTER_DONE_SECONDS)
-
-    def ended(self, now_ns: int) -> None:
-        if not self.refusal and not self._is_whole:
-            self._is_whole = True
-            self._trace.end_ns = now_ns
-            self._reader.finish(now_ns)
-
-    def _allow(self, seconds: float) -> None:
-        if self.deadline is not None:
-            self.deadline.reschedule(asyncio.get_running_loop().time() + seconds)
-
-
-async def _close(response: httpx.Response) -> None:
-    await response.aclose()
-    # httpx's stream holds its response, and the response the stream: nothing would let go of it before a collection.
-    response.stream = httpx.ByteStream(b"")
 
 
 class _NoCookies(httpx.Cookies):
@@ -322,7 +233,7 @@ def _without_query(value: object) -> object:
     return value.copy_with(query=b"...") if isinstance(value, httpx.URL) and value.query else value
 
 
-def _status_failure(status: int | None, reading: _Reading, lost: str) -> RequestError:
+def _status_failure(status: int | None, reading: ReaderSink, lost: str) -> RequestError:
     said = _said(bytes(reading.error_body)) or (f"body lost ({lost})" if lost else "")
     return RequestError(ErrorKind.HTTP_STATUS, f"{reading.refusal}: {said}" if said else reading.refusal, status)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httptools
 import httpx
+
+from aiperf_spec.client.sink import Sink
 
 _MAX_HEAD_BYTES = 1024 * 1024
 """More than any server's headers take; the parser itself has no limit."""
@@ -20,23 +22,6 @@ _EARLY_READS = 16
 # httpcore's own words, so that what happened is told in the same way whichever transport was in use.
 NO_RESPONSE = "Server disconnected without sending a response."
 CUT_OFF = "peer closed connection without sending complete message body"
-
-
-class Sink(Protocol):
-    """Take what a transport tells of a request while it happens. Times are of the transport's clock, in ns.
-
-    A request hands one to the transport as `extensions["sink"]`. What a method raises ends the request, closes the
-    connection and is raised to whoever sent the request.
-    """
-
-    def started(self, now_ns: int) -> None:
-        """Note that the transport has the request: once more where a dead connection made it send it again."""
-
-    def received(self, data: bytes, now_ns: int) -> None:
-        """Take what one read brought of the body; called for bodies with status 2xx and no content encoding alone."""
-
-    def ended(self, now_ns: int) -> None:
-        """Note that such a body is whole."""
 
 
 class Connection(asyncio.Protocol):

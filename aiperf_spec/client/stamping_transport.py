@@ -19,7 +19,8 @@ from typing import Any
 import httpx
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from aiperf_spec.client.connection import Connection, Sink
+from aiperf_spec.client.connection import Connection
+from aiperf_spec.client.sink import Sink
 
 KEEP_ALIVE_SECONDS = 60.0
 _RESOLVED_SECONDS = 10.0

@@ -11,8 +11,9 @@ from typing import Any
 import orjson
 
 from aiperf_spec.adapters.registry import AdapterRegistry
-from aiperf_spec.client.client import Client, RequestTrace
+from aiperf_spec.client.client import Client
 from aiperf_spec.client.failures import RequestFailedError
+from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.settings import ProfileConfig

@@ -93,9 +93,9 @@ class _EndpointScraper:
         if page is None:
             self.problem = "no answer"
         elif not page.is_success:
-            self.problem = f"HTTP {page.status}"
+            self.problem = f"HTTP {page.status_code}"
         else:
-            text = page.body.decode("utf-8", "replace")
+            text = page.content.decode("utf-8", "replace")
             try:
                 if first:
                     self.snapshots.begin(at_ns, text)
