@@ -100,11 +100,11 @@ async def exchange(
 async def ask(connection: Connection, taken: Taken, *, sinks: bool = True) -> None:
     """Ask, and take the body from the sink or from the stream."""
     await connection.send(b"request", taken if sinks else None, {})
-    assert connection.is_sunk is (sinks and 200 <= connection.status < 300)
+    assert connection.feeds_sink is (sinks and 200 <= connection.status < 300)
     while (piece := await connection.read()) is not None:
-        assert not connection.is_sunk
+        assert not connection.feeds_sink
         taken.received(piece, 0)
-    if not connection.is_sunk:
+    if not connection.feeds_sink:
         taken.ended(0)
     connection.release()
 
@@ -208,7 +208,7 @@ async def test_a_body_that_no_sink_may_have_comes_in_pieces_and_may_be_left(head
     connection.data_received(head + b"Transfer-Encoding: chunked\r\n\r\n")
     await task
     connection.data_received(b"5\r\nabcde\r\n5\r\nfghij\r\n")
-    assert not connection.is_sunk
+    assert not connection.feeds_sink
     assert await connection.read() == b"abcde"
     assert not connection.release()
     assert wire.aborted

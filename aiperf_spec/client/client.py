@@ -76,7 +76,7 @@ class Client:
             timeout=timeout,
             # No variables of the environment but the proxies, and no .netrc: what is sent is what the user gave.
             trust_env=False,
-            event_hooks={"response": [self._look]},
+            event_hooks={"response": [self._response_started]},
         )
         # What httpx asks for by default is what it can decode; anything else it hands on as it came.
         self._decodes = {"identity", *self._http.headers["accept-encoding"].replace(" ", "").split(",")}
@@ -101,16 +101,16 @@ class Client:
         headers = self._template.headers.copy()
         headers["content-length"] = str(len(body))
         headers["x-request-id"] = request_id
-        reading = ReaderSink(trace, reader, self._limit, self._clock)
-        extensions = {"sink": reading, "timeout": self._timeout}
+        sink = ReaderSink(trace, reader, self._limit, self._clock)
+        extensions = {"sink": sink, "timeout": self._timeout}
         stream = httpx.ByteStream(body)
         request = httpx.Request("POST", self._template.url, headers=headers, stream=stream, extensions=extensions)
         failed: RequestError | None = None
         lost = ""
         trace.start_ns = self._clock()
         try:
-            async with asyncio.timeout(self._limit) as reading.deadline:
-                await self._exchange(request, reading)
+            async with asyncio.timeout(self._limit) as sink.deadline:
+                await self._exchange(request, sink)
         except FAILURES as failure:
             # Named here, and let go of: an exception holds the frames that it passed, and they the request.
             lost = type(failure).__name__
@@ -121,41 +121,41 @@ class Client:
                 failed = name_failure(failure, trace.status)
         finally:
             trace.end_ns = trace.end_ns or self._clock()
-            reading.deadline = None
+            sink.deadline = None
             # httpx's objects refer to each other in a circle: what was read is not to stay with them.
             request.extensions.clear()
-        if reading.refusal:
-            failed = _status_failure(trace.status, reading, lost)
+        if sink.refusal:
+            failed = _status_failure(trace.status, sink, lost)
         elif reader.has_ended:
             return  # after [DONE], only the connection lingered or broke
         if failed is not None:
             raise RequestFailedError(failed)
 
-    async def _exchange(self, request: httpx.Request, reading: ReaderSink) -> None:
+    async def _exchange(self, request: httpx.Request, sink: ReaderSink) -> None:
         response = await self._http.send(request, stream=True)
         try:
             # Of a body that the transport hands to the sink nothing comes here: this is the wait for its end.
-            is_sunk = response.extensions.get("is_sunk", False)
+            feeds_sink = response.extensions.get("feeds_sink", False)
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            async for data in response.stream if is_sunk else response.aiter_bytes():
-                if reading.refusal:
-                    reading.error_body += data
-                    if len(reading.error_body) >= _ERROR_BODY_BYTES:
+            async for data in response.stream if feeds_sink else response.aiter_bytes():
+                if sink.refusal:
+                    sink.error_body += data
+                    if len(sink.error_body) >= _ERROR_BODY_BYTES:
                         return
                 else:
-                    reading.received(data, self._clock())
-            reading.ended(self._clock())
+                    sink.received(data, self._clock())
+            sink.ended(self._clock())
         finally:
             await response.aclose()
             # httpx's stream holds its response, and the response the stream: nothing would let go before a collection.
             response.stream = httpx.ByteStream(b"")
 
-    async def _look(self, response: httpx.Response) -> None:
+    async def _response_started(self, response: httpx.Response) -> None:
         # A hook, and not what `send` returns: httpx looks into redirects first, and fails where they lead to no URL.
-        reading: ReaderSink | None = response.request.extensions.get("sink")
-        if reading is not None:
-            reading.headed(response)
-        if response.extensions.get("is_sunk"):
+        sink: ReaderSink | None = response.request.extensions.get("sink")
+        if sink is not None:
+            sink.headers_received(response)
+        if response.extensions.get("feeds_sink"):
             return
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if encoding and not {each.strip() for each in encoding.split(",")} <= self._decodes:
@@ -233,9 +233,9 @@ def _without_query(value: object) -> object:
     return value.copy_with(query=b"...") if isinstance(value, httpx.URL) and value.query else value
 
 
-def _status_failure(status: int | None, reading: ReaderSink, lost: str) -> RequestError:
-    said = _said(bytes(reading.error_body)) or (f"body lost ({lost})" if lost else "")
-    return RequestError(ErrorKind.HTTP_STATUS, f"{reading.refusal}: {said}" if said else reading.refusal, status)
+def _status_failure(status: int | None, sink: ReaderSink, lost: str) -> RequestError:
+    said = _said(bytes(sink.error_body)) or (f"body lost ({lost})" if lost else "")
+    return RequestError(ErrorKind.HTTP_STATUS, f"{sink.refusal}: {said}" if said else sink.refusal, status)
 
 
 def _said(body: bytes) -> str:

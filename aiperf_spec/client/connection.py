@@ -27,7 +27,7 @@ CUT_OFF = "peer closed connection without sending complete message body"
 class Connection(asyncio.Protocol):
     """Carry one request at a time. `is_open` says whether it may carry another; while it is, it is in `among`.
 
-    Once `send` has returned, `status`, `reason`, `headers` and `headers_ns` are of the response, and `is_sunk` says
+    Once `send` has returned, `status`, `reason`, `headers` and `headers_ns` are of the response, and `feeds_sink` says
     whether the sink gets its body.
     """
 
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self.headers_ns = 0
         self.is_answered = False
         self._sink = sink
-        self.is_sunk = False
+        self.feeds_sink = False
         self._error: Exception | None = None
         self._is_busy = False
         self._is_interim = False
@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
 
     async def read(self) -> bytes | None:
         """Return the next piece of the body, or None at its end; a body that a sink takes has no pieces."""
-        while not self._pieces or self.is_sunk:
+        while not self._pieces or self.feeds_sink:
             if self._is_complete and self._error is None:
                 return None
             await self._wait()
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
             self._keep_alive = False
             fault = None if self._is_complete else httpx.RemoteProtocolError(str(error))
         if self._pieces:
-            if self.is_sunk:
+            if self.feeds_sink:
                 body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
                 self._pieces.clear()
                 try:
@@ -205,12 +205,12 @@ class Connection(asyncio.Protocol):
             self._finish(fault)
         elif self._is_complete:
             self._end(now_ns)
-        elif not self.is_sunk:
+        elif not self.feeds_sink:
             self._wake()
 
     def _end(self, now_ns: int) -> None:
         try:
-            if self.is_sunk and self._sink is not None:
+            if self.feeds_sink and self._sink is not None:
                 self._sink.ended(now_ns)
         except Exception as error:  # as above
             self._finish(error)
@@ -282,7 +282,7 @@ class Connection(asyncio.Protocol):
             return
         self.status = status
         self._keep_alive = self._parser.should_keep_alive()
-        self.is_sunk = self._sink is not None and 200 <= status < 300 and not _is_encoded(self.headers)
+        self.feeds_sink = self._sink is not None and 200 <= status < 300 and not _is_encoded(self.headers)
 
     def on_message_complete(self) -> None:
         """Note that the response is whole."""

@@ -70,14 +70,15 @@ class ReaderSink:
             self._allow(self._limit)
         self._is_started = True
 
-    def headed(self, response: httpx.Response) -> None:
+    def headers_received(self, response: httpx.Response) -> None:
+        """Take stamps and status; one other than 2xx fails the request, whatever becomes of its body."""
         said = response.extensions
         self._trace.ack_ns = said.get("headers_ns") or self._clock()
         self._trace.connect_ns = said.get("connect_ns")
         self._trace.status = response.status_code
         if response.is_success:
             return
-        # The status has failed the request already: a body that never ends must not make a time-out of it.
+        # A body that never ends must not make a time-out of it.
         self._allow(min(self._limit, _REFUSAL_SECONDS))
         self.refusal = f"HTTP {response.status_code} {response.reason_phrase}".strip()
         if location := response.headers.get("location"):

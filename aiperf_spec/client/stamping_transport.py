@@ -37,7 +37,7 @@ class StampingTransport(httpx.AsyncBaseTransport):
     A request may bring a `Sink` as `extensions["sink"]`; without one, and for statuses other than 2xx and encoded
     bodies, the body comes through the response's stream. A response's extensions say more: "headers_ns" is when its
     headers were whole, "connect_ns" what opening a connection took (DNS, TCP, TLS), None where one was kept alive, and
-    "is_sunk" whether its sink gets the body.
+    "feeds_sink" whether its sink gets the body.
     Request bodies are sent whole, and must be known when the request is made.
     """
 
@@ -88,7 +88,7 @@ class StampingTransport(httpx.AsyncBaseTransport):
                 "reason_phrase": connection.reason,
                 "headers_ns": connection.headers_ns,
                 "connect_ns": connect_ns,
-                "is_sunk": connection.is_sunk,
+                "feeds_sink": connection.feeds_sink,
             },
         )
 
