@@ -29,7 +29,7 @@ DECLARATION = """
 SHOWN = """
 import json
 from aiperf_spec.artifacts.write.config_yaml import config_yaml
-from aiperf_spec.cli.options_page import options_markdown
+from tests.options_page import options_markdown
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.models.run import DatasetInfo, RunResult

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib import resources
 
-from aiperf_spec.cli.options_page import options_markdown
 from aiperf_spec.config.option_table import OPTIONS
+from tests.options_page import options_markdown
 
 
 def test_the_page_is_what_the_declarations_make() -> None:
     page = (resources.files("aiperf_spec") / "docs" / "options.md").read_text(encoding="utf-8")
     assert page == options_markdown(), (
-        "options changed: python -m aiperf_spec.cli.options_page aiperf_spec/docs/options.md writes the page anew"
+        "options changed: python -m tests.options_page aiperf_spec/docs/options.md writes the page anew"
     )
 
 

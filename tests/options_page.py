@@ -1,6 +1,6 @@
 """The reference page of all options, made from the commands and the declarations.
 
-`python -m aiperf_spec.cli.options_page aiperf_spec/docs/options.md` writes it anew.
+`python -m tests.options_page aiperf_spec/docs/options.md` writes it anew.
 """
 
 from __future__ import annotations
