@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from .config import SimulatorConfig
-from .drafter import CATEGORY_ACCEPTANCE, Draw, digest, draw_sequence
-from .text import count_tokens, guess_category, token_text
+from .drafter import Draw, digest, draw_sequence
+from .text import CATEGORY_ACCEPTANCE, count_tokens, guess_category, token_text
 
 Endpoint = Literal["chat", "completions"]
 Payload = dict[str, Any]

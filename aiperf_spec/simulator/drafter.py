@@ -4,29 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
-from types import MappingProxyType
 from typing import Literal
 
-# Code and mathematics repeat themselves, prose does not: the order is what published runs agree on.
-CATEGORY_ACCEPTANCE: Mapping[str, float] = MappingProxyType(
-    {
-        "coding": 0.88,
-        "math": 0.84,
-        "rag": 0.80,
-        "summarization": 0.77,
-        "stem": 0.74,
-        "reasoning": 0.72,
-        "qa": 0.69,
-        "humanities": 0.64,
-        "multilingual": 0.60,
-        "writing": 0.53,
-        "roleplay": 0.49,
-    }
-)
 POSITION_DECAY = 0.93
 SHORT_DRAFT_SHARE = 0.04
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiperf_spec.simulator.drafter import (
-    CATEGORY_ACCEPTANCE,
     Draw,
     acceptance_curve,
     digest,
@@ -14,7 +13,7 @@ from aiperf_spec.simulator.drafter import (
     natural_length,
     uniform,
 )
-from aiperf_spec.simulator.text import CATEGORIES
+from aiperf_spec.simulator.text import CATEGORIES, CATEGORY_ACCEPTANCE
 
 draws = st.builds(
     draw_sequence,
