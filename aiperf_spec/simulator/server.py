@@ -109,7 +109,7 @@ class Simulator:
         if entry.fault is not None:
             entry.outcome = FAULT_OUTCOMES[entry.fault]
         simulated = SimulatedRequest(request, self.engine, call, entry, started, self.listener)
-        return await writer_for(entry.fault, simulated).respond()
+        return await writer_for(simulated).respond()
 
 
 class RunningSimulator:

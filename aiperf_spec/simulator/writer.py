@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,40 +50,36 @@ class ResponseWriter:
         self.response = web.StreamResponse(headers=HEADERS)
 
     async def respond(self) -> web.StreamResponse:
-        """Send the whole response."""
+        """Send the whole response; a body is a stream of one event."""
+        engine, call = self.simulated.engine, self.call
         try:
-            if self.call.stream:
-                await self.send_stream(self.simulated.engine.stream(self.call))
-            else:
-                await self.send_body(self.simulated.engine.body(self.call))
+            if call.stream:
+                await self.open(self.stream_type)
+            for event in engine.stream(call) if call.stream else (Event(engine.body(call), call.last_step),):
+                await self.pace(event.step)
+                for payload in self.transform(event):
+                    await self.send_payload(payload)
+            if call.stream:
+                await self.send(DONE)
         except BrokenOffError:
             return self.response
         self.simulated.entry.finished = True
         await self.end()
         return self.response
 
-    async def send_stream(self, events: Iterable[Event]) -> None:
-        """Send the events of a stream, each when its engine step is over, and the end mark."""
-        await self.open(self.stream_type)
-        for event in events:
-            await self.pace(event.step)
-            for payload in self.transform(event):
-                await self.send_event(payload)
-        await self.write(self.frame(DONE))
+    async def send_payload(self, payload: Payload) -> None:
+        """Send one payload, and record whether statistics leave with it."""
+        if bears_stats(payload):
+            self.simulated.entry.stats_sent = True
+        await self.send(orjson.dumps(payload))
 
-    async def send_body(self, payload: Payload) -> None:
-        """Send an answer in one piece, when its last engine step is over."""
-        await self.pace(self.call.last_step)
-        payload = self.transform_body(payload)
-        self.note_stats(payload)
-        data = orjson.dumps(payload)
-        await self.open(self.body_type, len(data))
-        await self.write(data)
-
-    async def send_event(self, payload: Payload) -> None:
-        """Send one payload as an event."""
-        self.note_stats(payload)
-        await self.write(self.frame(orjson.dumps(payload)))
+    async def send(self, data: bytes) -> None:
+        """Send the data of one event, or the whole body."""
+        if self.call.stream:
+            await self.write(self.frame(data))
+        else:
+            await self.open(self.body_type, len(data))
+            await self.write(data)
 
     async def open(self, content_type: str, length: int | None = None) -> None:
         """Send the status line and headers at once, as uvicorn does; no length means chunks."""
@@ -105,12 +100,8 @@ class ResponseWriter:
         await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
     def transform(self, event: Event) -> list[Payload]:
-        """Return what to send for an event."""
+        """Return what to send for an event, or for the body."""
         return [event.payload]
-
-    def transform_body(self, payload: Payload) -> Payload:
-        """Return what to send as the body."""
-        return payload
 
     def frame(self, data: bytes) -> bytes:
         """Put the data of one event into the bytes of the event stream."""
@@ -123,11 +114,6 @@ class ResponseWriter:
     async def end(self) -> None:
         """End the response cleanly."""
         await self.response.write_eof()
-
-    def note_stats(self, payload: Payload) -> None:
-        """Record that a payload about to leave carries statistics."""
-        if bears_stats(payload):
-            self.simulated.entry.stats_sent = True
 
 
 def bears_stats(payload: Payload) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
-from types import MappingProxyType
 
 from ..config import SimulatorConfig
 from ..drafter import uniform
@@ -14,26 +13,25 @@ from .status import ERROR_ANSWERS, HttpStatus
 
 __all__ = ["fault_for", "writer_for"]
 
-_WRITERS: Mapping[str, type[ResponseWriter]] = MappingProxyType(
-    {
-        "connection_refused": breaking.ConnectionRefused,
-        "reset_before_headers": breaking.ResetBeforeHeaders,
-        "reset_mid_event": breaking.ResetMidEvent,
-        "stall": breaking.Stall,
-        "slow_first_byte": harmless.SlowFirstByte,
-        "ok_with_error_object": breaking.OkWithErrorObject,
-        "truncated_json": breaking.TruncatedJson,
-        "wrong_content_type": harmless.WrongContentType,
-        "endless_line": breaking.EndlessLine,
-        "duplicate_stats": harmless.DuplicateStats,
-        "stats_on_every_chunk": harmless.StatsOnEveryChunk,
-        "missing_usage": harmless.MissingUsage,
-        "gzip": harmless.Gzip,
-        "keepalive_comments": harmless.KeepaliveComments,
-        "crlf": harmless.Crlf,
-        "split_utf8": harmless.SplitUtf8,
-    }
-)
+_WRITERS: Mapping[str, type[ResponseWriter]] = {
+    "connection_refused": breaking.ConnectionRefused,
+    "reset_before_headers": breaking.ResetBeforeHeaders,
+    "reset_mid_event": breaking.ResetMidEvent,
+    "stall": breaking.Stall,
+    "slow_first_byte": harmless.SlowFirstByte,
+    "ok_with_error_object": breaking.OkWithErrorObject,
+    "truncated_json": breaking.TruncatedJson,
+    "wrong_content_type": harmless.WrongContentType,
+    "endless_line": breaking.EndlessLine,
+    "duplicate_stats": harmless.DuplicateStats,
+    "stats_on_every_chunk": harmless.StatsOnEveryChunk,
+    "missing_usage": harmless.MissingUsage,
+    "gzip": harmless.Gzip,
+    "keepalive_comments": harmless.KeepaliveComments,
+    "crlf": harmless.Crlf,
+    "split_utf8": harmless.SplitUtf8,
+    **dict.fromkeys(ERROR_ANSWERS, HttpStatus),
+}
 
 
 def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
@@ -47,8 +45,7 @@ def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
     return None
 
 
-def writer_for(fault: str | None, simulated: SimulatedRequest) -> ResponseWriter:
-    """Build the writer of a response that suffers a fault, or none."""
-    if fault is not None and fault in ERROR_ANSWERS:
-        return HttpStatus(simulated, ERROR_ANSWERS[fault])
+def writer_for(simulated: SimulatedRequest) -> ResponseWriter:
+    """Build the writer of a response that suffers the fault of its ledger entry, or none."""
+    fault = simulated.entry.fault
     return (_WRITERS[fault] if fault else ResponseWriter)(simulated)

@@ -27,20 +27,14 @@ class Breaking(ResponseWriter):
         super().__init__(simulated)
         self.sent = 0
 
-    async def send_event(self, payload: Payload) -> None:
-        """Send an event, or break off in its place."""
+    async def send_payload(self, payload: Payload) -> None:
+        """Send a payload, or break off in its place."""
         finishing = any(choice.get("finish_reason") for choice in payload["choices"])
         if self.sent >= EVENTS_BEFORE_BREAK or finishing:
             await self.break_off(payload)
             raise BrokenOffError
         self.sent += 1
-        await super().send_event(payload)
-
-    async def send_body(self, payload: Payload) -> None:
-        """Break off in place of the body."""
-        await self.pace(self.call.last_step)
-        await self.break_off(payload)
-        raise BrokenOffError
+        await super().send_payload(payload)
 
     async def break_off(self, payload: Payload) -> None:
         """Do what stands in place of a payload."""
@@ -104,12 +98,7 @@ class TruncatedJson(Breaking):
     async def break_off(self, payload: Payload) -> None:
         """Write a whole event of half a JSON object and end."""
         data = orjson.dumps(payload)
-        data = data[: len(data) // 2]
-        if self.call.stream:
-            data = self.frame(data)
-        else:
-            await self.open(self.body_type, len(data))
-        await self.write(data)
+        await self.send(data[: len(data) // 2])
         await self.end()
 
 
@@ -121,17 +110,12 @@ class OkWithErrorObject(Breaking):
         engine = self.simulated.engine
         message, kind = "EngineCore encountered an issue.", "InternalServerError"
         detail = {"object": "error", "message": message, "type": kind, "param": None, "code": 500}
-        if not self.call.stream:
-            data = orjson.dumps(engine.error(message, kind, 500))
-            await self.open(self.body_type, len(data))
-            await self.write(data)
-        else:
-            await self.write(self.frame(orjson.dumps({"error": detail})))
+        await self.send(orjson.dumps({"error": detail} if self.call.stream else engine.error(message, kind, 500)))
+        if self.call.stream:
             for event in engine.stream(self.call) if engine.trailer_after_error else ():
                 if not event.payload["choices"]:
-                    self.note_stats(event.payload)
-                    await self.write(self.frame(orjson.dumps(event.payload)))
-            await self.write(self.frame(DONE))
+                    await ResponseWriter.send_payload(self, event.payload)
+            await self.send(DONE)
         await self.end()
 
 

@@ -8,7 +8,7 @@ import zlib
 from aiohttp import web
 
 from ..call import Event, Payload
-from ..writer import ResponseWriter, SimulatedRequest, bears_stats
+from ..writer import DONE, ResponseWriter, SimulatedRequest, bears_stats
 
 SLOW_FIRST_BYTE_S = 1.0
 
@@ -35,7 +35,7 @@ class DuplicateStats(ResponseWriter):
     def transform(self, event: Event) -> list[Payload]:
         """Repeat an event that carries statistics, without its content."""
         payload = event.payload
-        if not bears_stats(payload):
+        if not self.call.stream or not bears_stats(payload):
             return [payload]
         return [payload, payload | {"choices": [_emptied(choice) for choice in payload["choices"]]}]
 
@@ -57,12 +57,8 @@ class MissingUsage(ResponseWriter):
 
     def transform(self, event: Event) -> list[Payload]:
         """Drop the usage of an event, and the event if nothing else is in it."""
-        payload = self.transform_body(event.payload)
+        payload = {key: value for key, value in event.payload.items() if key != "usage"}
         return [payload] if payload["choices"] or bears_stats(payload) else []
-
-    def transform_body(self, payload: Payload) -> Payload:
-        """Drop the usage of a body."""
-        return {key: value for key, value in payload.items() if key != "usage"}
 
 
 class Gzip(ResponseWriter):
@@ -90,10 +86,11 @@ class Gzip(ResponseWriter):
 class KeepaliveComments(ResponseWriter):
     """Put comment lines between the events of a stream."""
 
-    async def send_event(self, payload: Payload) -> None:
-        """Send a comment, then the event."""
-        await self.write(b": keep-alive" + self.newline * 2)
-        await super().send_event(payload)
+    async def send(self, data: bytes) -> None:
+        """Send a comment before an event, but not before the end mark."""
+        if self.call.stream and data != DONE:
+            await self.write(b": keep-alive" + self.newline * 2)
+        await super().send(data)
 
 
 class Crlf(ResponseWriter):
