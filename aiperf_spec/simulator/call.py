@@ -26,16 +26,12 @@ class Generation:
     draw: Draw
     seed: int
 
-    def text(self, start: int, end: int) -> str:
-        """Return the text of the tokens from `start` up to `end`."""
+    def text(self, start: int = 0, end: int | None = None) -> str:
+        """Return the text of the tokens from `start` up to `end`, or of the whole sequence."""
         last = self.draw.completion_tokens
         # The end-of-sequence token counts in the usage and shows in no text, as on the real engines.
-        visible = min(end, last - 1) if self.draw.finish_reason == "stop" else end
+        visible = min(last if end is None else end, last - (self.draw.finish_reason == "stop"))
         return "".join(token_text(self.category, self.seed, i) for i in range(start, visible))
-
-    def full_text(self) -> str:
-        """Return the text of the whole sequence."""
-        return self.text(0, self.draw.completion_tokens)
 
 
 class Piece(NamedTuple):
@@ -45,7 +41,6 @@ class Piece(NamedTuple):
     step: int
     text: str
     tokens_so_far: int
-    first: bool
     last: bool
 
 
@@ -70,7 +65,6 @@ class Call:
     include_usage: bool
     continuous_usage: bool
     n: int
-    num_prompts: int
     prompt_tokens: int
     generations: tuple[Generation, ...]
     body: Mapping[str, Any]
@@ -95,7 +89,7 @@ class Call:
                     start = sent[position]
                     sent[position] = end = start + chunks[step]
                     text = generation.text(start, end)
-                    yield Piece(generation, step, text, end, step == 0, step == len(chunks) - 1)
+                    yield Piece(generation, step, text, end, last=step == len(chunks) - 1)
 
 
 def prompt_texts(body: Mapping[str, Any], endpoint: Endpoint) -> list[str] | None:
@@ -180,7 +174,6 @@ def read_call(
         include_usage=bool(options.get("include_usage")),
         continuous_usage=bool(options.get("continuous_usage_stats")),
         n=n,
-        num_prompts=len(prompts),
         prompt_tokens=prompt_tokens,
         generations=tuple(generations),
         body=body,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 EngineName = Literal["vllm", "tensorrt_llm", "sglang"]
@@ -14,33 +13,31 @@ Outcome = Literal["ok", "error"]
 
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
-DEFAULT_SPEC_TOKENS: Mapping[str, int] = MappingProxyType({"vllm": 5, "tensorrt_llm": 3, "sglang": 7})
+DEFAULT_SPEC_TOKENS: Mapping[str, int] = {"vllm": 5, "tensorrt_llm": 3, "sglang": 7}
 
-FAULT_OUTCOMES: Mapping[str, Outcome] = MappingProxyType(
-    {
-        "connection_refused": "error",
-        "reset_before_headers": "error",
-        "reset_mid_event": "error",
-        "stall": "error",
-        "slow_first_byte": "ok",
-        "http_400_json": "error",
-        "http_500_json": "error",
-        "http_503_flat_json": "error",
-        "http_502_html": "error",
-        "http_500_empty": "error",
-        "ok_with_error_object": "error",
-        "truncated_json": "error",
-        "wrong_content_type": "ok",
-        "endless_line": "error",
-        "duplicate_stats": "ok",
-        "stats_on_every_chunk": "ok",
-        "missing_usage": "ok",
-        "gzip": "ok",
-        "keepalive_comments": "ok",
-        "crlf": "ok",
-        "split_utf8": "ok",
-    }
-)
+FAULT_OUTCOMES: Mapping[str, Outcome] = {
+    "connection_refused": "error",
+    "reset_before_headers": "error",
+    "reset_mid_event": "error",
+    "stall": "error",
+    "slow_first_byte": "ok",
+    "http_400_json": "error",
+    "http_500_json": "error",
+    "http_503_flat_json": "error",
+    "http_502_html": "error",
+    "http_500_empty": "error",
+    "ok_with_error_object": "error",
+    "truncated_json": "error",
+    "wrong_content_type": "ok",
+    "endless_line": "error",
+    "duplicate_stats": "ok",
+    "stats_on_every_chunk": "ok",
+    "missing_usage": "ok",
+    "gzip": "ok",
+    "keepalive_comments": "ok",
+    "crlf": "ok",
+    "split_utf8": "ok",
+}
 FAULTS: tuple[str, ...] = tuple(FAULT_OUTCOMES)
 
 
@@ -71,22 +68,20 @@ class SimulatorConfig:
     faults: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise ValueError(f"unknown engine {self.engine!r}: choose one of {', '.join(ENGINES)}")
-        if self.level not in get_args(Level):
-            raise ValueError(f"unknown level {self.level!r}: choose one of {', '.join(get_args(Level))}")
-        if self.num_spec_tokens is not None and self.num_spec_tokens < 1:
-            raise ValueError(f"num_spec_tokens must be at least 1, got {self.num_spec_tokens}")
-        if self.acceptance is not None and not 0.0 <= self.acceptance <= 1.0:
-            raise ValueError(f"acceptance must lie in 0..1, got {self.acceptance}")
-        if not 0 <= self.port <= 65535:
-            raise ValueError(f"port must lie in 0..65535, got {self.port}")
+        for name, choices in (("engine", ENGINES), ("level", get_args(Level))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        for name, most in (("acceptance", 1), ("port", 65535)):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= most:
+                raise ValueError(f"{name} must lie in 0..{most}, got {value}")
         for name in ("step_time_ms", "prefill_time_ms"):
             if not 0.0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name} must be a non-negative number, got {getattr(self, name)}")
-        for name in ("max_model_len", "default_max_tokens", "data_parallel"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("num_spec_tokens", "max_model_len", "default_max_tokens", "data_parallel"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         for fault, share in self.faults:
             if fault not in FAULT_OUTCOMES:
                 raise ValueError(f"unknown fault {fault!r}: choose among {', '.join(FAULTS)}")

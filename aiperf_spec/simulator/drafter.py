@@ -51,10 +51,6 @@ class Draw:
         """Return the number of tokens in the output, the end-of-sequence token included."""
         return sum(self.chunks)
 
-    def histogram(self) -> dict[int, int]:
-        """Count the steps by how many tokens they accepted, without empty buckets."""
-        return dict(sorted(Counter(self.accepted).items()))
-
     def dense_histogram(self, length: int) -> list[int]:
         """Count the steps by how many tokens they accepted, as a list of at least `length` buckets."""
         counts = Counter(self.accepted)
@@ -136,7 +132,4 @@ def _leading_successes(rng: Random, curve: tuple[float, ...]) -> int:
     # Every position is drawn, accepted or not, so that a step consumes the same amount of randomness
     # and a change of the acceptance leaves the later steps comparable.
     draws = [rng.random() for _ in curve]
-    for index, (value, probability) in enumerate(zip(draws, curve, strict=True)):
-        if value >= probability:
-            return index
-    return len(curve)
+    return next((index for index, value in enumerate(draws) if value >= curve[index]), len(curve))

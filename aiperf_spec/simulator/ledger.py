@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from .config import Outcome
 from .drafter import Draw
@@ -64,14 +63,12 @@ class Ledger:
         self.entries: list[LedgerEntry] = []
         self.in_flight = 0
         self.peak_in_flight = 0
-        self._arrivals = 0
 
     def open(self, endpoint: str, request_id: str | None) -> LedgerEntry:
         """Begin the entry of a request that has arrived."""
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
-        entry = LedgerEntry(self._arrivals, endpoint, self.in_flight, request_id)
-        self._arrivals += 1
+        entry = LedgerEntry(len(self.entries), endpoint, self.in_flight, request_id)
         self.entries.append(entry)
         return entry
 
@@ -82,12 +79,4 @@ class Ledger:
     def reset(self) -> None:
         """Forget every entry and number arrivals from zero again, so that faults repeat as well."""
         self.entries = []
-        self._arrivals = 0
         self.peak_in_flight = self.in_flight
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the entries as JSON values; histogram keys become strings."""
-        rows = [asdict(entry) for entry in self.entries]
-        for row in rows:
-            row["histogram"] = {str(bucket): steps for bucket, steps in row["histogram"].items()}
-        return rows

@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import asdict
 from types import TracebackType
 
 import orjson
@@ -62,7 +63,7 @@ class Simulator:
 
     async def show_ledger(self, request: web.Request) -> web.Response:
         """Answer GET /ledger with every entry, and the peak of requests in flight in a header."""
-        response = _json(self.ledger.to_json())
+        response = _json([asdict(entry) for entry in self.ledger.entries])
         response.headers["X-Peak-In-Flight"] = str(self.ledger.peak_in_flight)
         return response
 

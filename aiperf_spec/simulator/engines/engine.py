@@ -7,16 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from ..call import (
-    Call,
-    Endpoint,
-    Event,
-    Payload,
-    prompt_texts,
-    prompt_token_count,
-    read_call,
-    requested_tokens,
-)
+from ..call import Call, Endpoint, Event, Payload, prompt_texts, prompt_token_count, read_call
 from ..config import SimulatorConfig
 from ..drafter import Draw
 
@@ -55,9 +46,9 @@ class Engine(ABC):
     def malformed(self, endpoint: Endpoint, position: int, reason: str) -> RejectedError:
         """Build the refusal of a body that is not JSON."""
 
-    @abstractmethod
     def error(self, message: str, kind: str, status: int, param: str | None = None) -> Payload:
-        """Shape an error body."""
+        """Shape an error body: flat, with nothing around it."""
+        return {"object": "error", "message": message, "type": kind, "param": param, "code": status}
 
     @abstractmethod
     def stream(self, call: Call) -> Iterator[Event]:
@@ -72,17 +63,18 @@ class Engine(ABC):
         """Say whether the engine reports acceptance for this request at all."""
 
     @abstractmethod
-    def with_running_stats(self, payload: Payload, draw: Draw, tokens: int) -> Payload:
+    def with_running_stats(self, payload: Payload, draw: Draw) -> Payload:
         """Return a payload with the statistics of the steps so far in the engine's own place."""
+
+    def head(self, call: Call, response_id: str, *, stream: bool) -> Payload:
+        """Return the fields that every payload of an answer begins with."""
+        chat = "chat.completion.chunk" if stream else "chat.completion"
+        kind = chat if call.endpoint == "chat" else "text_completion"
+        return {"id": response_id, "object": kind, "created": int(time.time()), "model": call.model}
 
     def models(self) -> Payload:
         """Shape the answer of GET /v1/models."""
-        card = {
-            "id": self.config.model,
-            "object": "model",
-            "created": self.started,
-            "owned_by": self.owner,
-        }
+        card = {"id": self.config.model, "object": "model", "created": self.started, "owned_by": self.owner}
         return {"object": "list", "data": [card | self.model_details()]}
 
     def model_details(self) -> Payload:
@@ -116,10 +108,6 @@ class Engine(ABC):
             raise self.refuse("temperature must be a number.", param="temperature")
         return float(value)
 
-    def requested(self, body: Mapping[str, Any]) -> int:
-        """Return the number of output tokens a checked body asks for."""
-        return requested_tokens(body, self.config)
-
 
 def usage_counts(prompt_tokens: int, completion_tokens: int) -> Payload:
     """Shape the three counts that every engine's usage begins with."""
@@ -128,3 +116,9 @@ def usage_counts(prompt_tokens: int, completion_tokens: int) -> Payload:
         "total_tokens": prompt_tokens + completion_tokens,
         "completion_tokens": completion_tokens,
     }
+
+
+def json_invalid(position: int, reason: str) -> Payload:
+    """Shape what pydantic says of a body that is not JSON, which all the engines quote."""
+    place = ("body", position)
+    return {"type": "json_invalid", "loc": place, "msg": "JSON decode error", "input": {}, "ctx": {"error": reason}}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ..call import Call, Endpoint, Event, Generation, Payload, Piece
+from ..call import Call, Endpoint, Event, Generation, Payload, Piece, requested_tokens
 from ..drafter import Draw
-from .engine import Engine, RejectedError, usage_counts
+from .engine import Engine, RejectedError, json_invalid, usage_counts
 
 FLAG = "return_spec_tokens_details"
 # What pydantic's lenient boolean takes, which is how SGLang reads the flag.
@@ -22,17 +20,12 @@ class SglangEngine(Engine):
     """Answer as SGLang: statistics under `sglext`, in a chunk of their own when streaming."""
 
     owner = "sglang"
-    id_formats: ClassVar[Mapping[Endpoint, str]] = MappingProxyType({"chat": "{:.32}", "completions": "{:.32}"})
+    id_formats: ClassVar[Mapping[Endpoint, str]] = {"chat": "{:.32}", "completions": "{:.32}"}
     trailer_after_error = True
-
-    def error(self, message: str, kind: str, status: int, param: str | None = None) -> Payload:
-        """Shape an error body: flat, with nothing around it."""
-        return {"object": "error", "message": message, "type": kind, "param": param, "code": status}
 
     def malformed(self, endpoint: Endpoint, position: int, reason: str) -> RejectedError:
         """Build the refusal of a body that is not JSON."""
-        detail = {"type": "json_invalid", "loc": ("body", position), "msg": "JSON decode error", "input": {}}
-        return self._invalid(endpoint, detail | {"ctx": {"error": reason}})
+        return self._invalid(endpoint, json_invalid(position, reason))
 
     def check(self, body: Mapping[str, Any], endpoint: Endpoint) -> None:
         """Raise RejectedError for a flag that is no boolean or a value out of range; any model will do."""
@@ -44,15 +37,11 @@ class SglangEngine(Engine):
                 kind, message = "bool_parsing", f"{message}, unable to interpret input"
             raise self._invalid(endpoint, {"type": kind, "loc": ("body", FLAG), "msg": message, "input": flag})
         prompt_tokens = self.check_prompt(body, endpoint)
-        requested, limit = self.requested(body), self.config.max_model_len
+        requested, limit = requested_tokens(body, self.config), self.config.max_model_len
         if requested < 0:
             if endpoint == "completions":
                 reason = "max_tokens must be positive"
-                detail: Payload = {
-                    "type": "value_error",
-                    "loc": ("body", "max_tokens"),
-                    "msg": f"Value error, {reason}",
-                }
+                detail = {"type": "value_error", "loc": ("body", "max_tokens"), "msg": f"Value error, {reason}"}
                 raise self._invalid(endpoint, detail | {"input": requested, "ctx": {"error": ValueError(reason)}})
             raise self.refuse(f"max_new_tokens must be at least 0, got {requested}.")
         temperature = self.temperature(body)
@@ -75,11 +64,11 @@ class SglangEngine(Engine):
         """Say whether statistics are reported: when asked for, and when some choice verified a draft."""
         return _lenient_bool(call.body.get(FLAG, False)) is True and call.last_step > 0
 
-    def stats(self, draw: Draw, tokens: int) -> Payload:
-        """Shape the details of one sequence of `tokens` tokens."""
+    def stats(self, draw: Draw) -> Payload:
+        """Shape the details of one sequence."""
         return {
             "spec_accept_rate": draw.num_accepted / draw.num_drafted,
-            "spec_accept_length": tokens / draw.steps,
+            "spec_accept_length": draw.completion_tokens / draw.steps,
             "spec_cap_length": 0.0,
             "spec_block_accept_length": 0.0,
             "spec_num_correct_drafts": draw.num_accepted,
@@ -89,11 +78,11 @@ class SglangEngine(Engine):
             "spec_cap_lens_histogram": [],
         }
 
-    def with_running_stats(self, payload: Payload, draw: Draw, tokens: int) -> Payload:
+    def with_running_stats(self, payload: Payload, draw: Draw) -> Payload:
         """Return a chunk with the details so far, unchanged before the first verify step."""
         if not draw.steps:
             return payload
-        return payload | {"sglext": {"spec_tokens_details": self.stats(draw, tokens)}}
+        return payload | {"sglext": {"spec_tokens_details": self.stats(draw)}}
 
     def stream(self, call: Call) -> Iterator[Event]:
         """Yield content, finish chunks (chat), the statistics, the usage: each in a chunk of its own."""
@@ -103,9 +92,9 @@ class SglangEngine(Engine):
         for piece in call.pieces():
             generation = piece.generation
             last_id = generation.response_id
-            if chat and piece.first:
+            if chat and piece.step == 0:
                 delta = {"reasoning_content": None, "role": "assistant", "content": ""}
-                yield Event(self._head(call, last_id) | {"choices": [_chat_choice(generation, delta)]}, 0)
+                yield Event(self.head(call, last_id, stream=True) | {"choices": [_chat_choice(generation, delta)]}, 0)
             # A chunk that would carry the end-of-sequence token alone has no content on chat.
             if piece.text or not chat:
                 yield Event(self._content(call, piece), piece.step, generation.index)
@@ -113,7 +102,7 @@ class SglangEngine(Engine):
                 finished.append(generation)
         step = call.last_step
         # The finish chunks of all choices, and what follows, go under the id of the last content.
-        head = self._head(call, last_id)
+        head = self.head(call, last_id, stream=True)
         if chat:
             for generation in finished:
                 choice = _chat_choice(generation, {"reasoning_content": None}, ended=True)
@@ -128,10 +117,8 @@ class SglangEngine(Engine):
 
     def body(self, call: Call) -> Payload:
         """Shape a whole answer; `sglext` is its last key, where there is one."""
-        kind = "chat.completion" if call.endpoint == "chat" else "text_completion"
         weights = {"version": "default", "start": 0, "end": call.generations[0].draw.completion_tokens}
-        payload = self._head(call, call.generations[0].response_id) | {
-            "object": kind,
+        payload = self.head(call, call.generations[0].response_id, stream=False) | {
             "choices": [self._choice(call, generation) for generation in call.generations],
             "usage": self._usage(call, call.completion_tokens),
             "metadata": {"weight_version": "default", "weight_versions": [weights]},
@@ -143,16 +130,8 @@ class SglangEngine(Engine):
     def _sglext(self, call: Call) -> Payload:
         # A choice that never verified is missing from the list, its index with it; several prompts with
         # one choice each report the first that has any. Both as captured.
-        details = [
-            self.stats(generation.draw, generation.draw.completion_tokens)
-            for generation in call.generations
-            if generation.draw.steps
-        ]
+        details = [self.stats(generation.draw) for generation in call.generations if generation.draw.steps]
         return {"spec_tokens_details": details if call.n > 1 else details[0]}
-
-    def _head(self, call: Call, response_id: str) -> Payload:
-        kind = "chat.completion.chunk" if call.endpoint == "chat" else "text_completion"
-        return {"id": response_id, "object": kind, "created": int(time.time()), "model": call.model}
 
     def _usage(self, call: Call, tokens: int) -> Payload:
         details = {"prompt_tokens_details": None, "reasoning_tokens": 0, "completion_tokens_details": None}
@@ -160,17 +139,17 @@ class SglangEngine(Engine):
 
     def _content(self, call: Call, piece: Piece) -> Payload:
         generation = piece.generation
+        head = self.head(call, generation.response_id, stream=True)
         usage = self._usage(call, piece.tokens_so_far) if call.continuous_usage else None
         if call.endpoint == "completions":
             choice = {"index": generation.index, "text": piece.text, "logprobs": None}
             choice |= _ending(generation, ended=piece.last)
-            return self._head(call, generation.response_id) | {"choices": [choice], "usage": usage}
+            return head | {"choices": [choice], "usage": usage}
         delta = {"reasoning_content": None, "content": piece.text}
-        payload = self._head(call, generation.response_id) | {"choices": [_chat_choice(generation, delta)]}
-        return payload | ({"usage": usage} if usage else {})
+        return head | {"choices": [_chat_choice(generation, delta)]} | ({"usage": usage} if usage else {})
 
     def _choice(self, call: Call, generation: Generation) -> Payload:
-        text = generation.full_text()
+        text = generation.text()
         if call.endpoint == "completions":
             choice = {"index": generation.index, "text": text, "logprobs": None}
         else:

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ..call import Call, Endpoint, Event, Generation, Payload, Piece
+from ..call import Call, Endpoint, Event, Generation, Payload, Piece, requested_tokens
 from ..drafter import Draw
-from .engine import Engine, RejectedError, usage_counts
+from .engine import Engine, RejectedError, json_invalid, usage_counts
 
 
 class TensorrtLlmEngine(Engine):
     """Answer as TensorRT-LLM: statistics on the choice, on its terminal chunk when streaming."""
 
     owner = "tensorrt_llm"
-    id_formats: ClassVar[Mapping[Endpoint, str]] = MappingProxyType(
-        {"chat": "chatcmpl-{:.32}", "completions": "cmpl-{:.32}"}
-    )
-
-    def error(self, message: str, kind: str, status: int, param: str | None = None) -> Payload:
-        """Shape an error body: flat, with nothing around it."""
-        return {"object": "error", "message": message, "type": kind, "param": param, "code": status}
+    id_formats: ClassVar[Mapping[Endpoint, str]] = {"chat": "chatcmpl-{:.32}", "completions": "cmpl-{:.32}"}
 
     def malformed(self, endpoint: Endpoint, position: int, reason: str) -> RejectedError:
         """Build the refusal of a body that is not JSON."""
-        detail = {"type": "json_invalid", "loc": ("body", position), "msg": "JSON decode error"}
-        return self.refuse(f"[{detail | {'input': {}, 'ctx': {'error': reason}}}]")
+        return self.refuse(f"[{json_invalid(position, reason)}]")
 
     def check(self, body: Mapping[str, Any], endpoint: Endpoint) -> None:
         """Raise RejectedError for values out of range; any model will do."""
@@ -35,7 +26,7 @@ class TensorrtLlmEngine(Engine):
         temperature = self.temperature(body)
         if temperature < 0:
             raise self.refuse(f"require temperature >= 0, got temperature={temperature}")
-        requested, limit = self.requested(body), self.config.max_model_len
+        requested, limit = requested_tokens(body, self.config), self.config.max_model_len
         if requested < 1:
             raise self.refuse(f"max_tokens must be at least 1, got {requested}")
         if prompt_tokens + requested > limit:
@@ -58,7 +49,7 @@ class TensorrtLlmEngine(Engine):
             "num_spec_tokens": k,
         }
 
-    def with_running_stats(self, payload: Payload, draw: Draw, tokens: int) -> Payload:
+    def with_running_stats(self, payload: Payload, draw: Draw) -> Payload:
         """Return a chunk with the statistics so far, unchanged before the first verify step."""
         if not draw.steps:
             return payload
@@ -67,7 +58,7 @@ class TensorrtLlmEngine(Engine):
 
     def stream(self, call: Call) -> Iterator[Event]:
         """Yield role openers (chat), content chunks, the last of a choice with its statistics, then usage."""
-        head = self._head(call, stream=True)
+        head = self.head(call, call.generations[0].response_id, stream=True)
         if call.endpoint == "chat":
             for generation in call.generations:
                 delta = {"role": "assistant", "content": ""}
@@ -85,20 +76,11 @@ class TensorrtLlmEngine(Engine):
 
     def body(self, call: Call) -> Payload:
         """Shape a whole answer."""
-        payload = self._head(call, stream=False) | {
+        payload = self.head(call, call.generations[0].response_id, stream=False) | {
             "choices": [self._choice(call, generation) for generation in call.generations],
             "usage": usage_counts(call.prompt_tokens, call.completion_tokens),
         }
         return payload | ({"prompt_token_ids": None} if call.endpoint == "chat" else {})
-
-    def _head(self, call: Call, *, stream: bool) -> Payload:
-        chat = "chat.completion.chunk" if stream else "chat.completion"
-        return {
-            "id": call.generations[0].response_id,
-            "object": chat if call.endpoint == "chat" else "text_completion",
-            "created": int(time.time()),
-            "model": call.model,
-        }
 
     def _drafting(self, draw: Draw) -> Payload:
         return {"speculative_decoding": self.stats(draw)} if draw.steps else {}
@@ -117,16 +99,11 @@ class TensorrtLlmEngine(Engine):
         return choice | (self._drafting(draw) if piece.last else {})
 
     def _choice(self, call: Call, generation: Generation) -> Payload:
-        text, draw = generation.full_text(), generation.draw
+        text, draw = generation.text(), generation.draw
         if call.endpoint == "completions":
             choice = {"index": generation.index, "text": text, "token_ids": None}
         else:
-            message: Payload = {
-                "role": "assistant",
-                "content": text,
-                "reasoning_content": None,
-                "tool_calls": [],
-            }
+            message: Payload = {"role": "assistant", "content": text, "reasoning_content": None, "tool_calls": []}
             choice = {"index": generation.index, "message": message}
         choice |= {"logprobs": None, "finish_reason": draw.finish_reason, "stop_reason": None}
         return choice | _tokens_per_iteration(draw) | self._drafting(draw)

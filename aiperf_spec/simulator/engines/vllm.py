@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar
 
-from ..call import Call, Endpoint, Event, Generation, Payload, Piece
+from ..call import Call, Endpoint, Event, Generation, Payload, Piece, requested_tokens
 from ..drafter import Draw
-from .engine import Engine, RejectedError, usage_counts
+from .engine import Engine, RejectedError, json_invalid, usage_counts
 
 FINGERPRINT = "vllm-0.32.0-simulated"
 
@@ -18,9 +16,7 @@ class VllmEngine(Engine):
     """Answer as vLLM: statistics under `metrics`, on the usage chunk when streaming."""
 
     owner = "vllm"
-    id_formats: ClassVar[Mapping[Endpoint, str]] = MappingProxyType(
-        {"chat": "chatcmpl-{:.16}", "completions": "cmpl-{:.16}"}
-    )
+    id_formats: ClassVar[Mapping[Endpoint, str]] = {"chat": "chatcmpl-{:.16}", "completions": "cmpl-{:.16}"}
 
     def error(self, message: str, kind: str, status: int, param: str | None = None) -> Payload:
         """Shape an error body: wrapped in an `error` object."""
@@ -28,14 +24,7 @@ class VllmEngine(Engine):
 
     def malformed(self, endpoint: Endpoint, position: int, reason: str) -> RejectedError:
         """Build the refusal of a body that is not JSON."""
-        detail = {
-            "type": "json_invalid",
-            "loc": ("body", position),
-            "msg": "JSON decode error",
-            "input": {},
-            "ctx": {"error": reason},
-        }
-        return RejectedError(400, self.error(f"[{detail}]", "Bad Request", 400))
+        return RejectedError(400, self.error(f"[{json_invalid(position, reason)}]", "Bad Request", 400))
 
     def check(self, body: Mapping[str, Any], endpoint: Endpoint) -> None:
         """Raise RejectedError for an unknown model, a negative temperature or too many tokens."""
@@ -48,7 +37,7 @@ class VllmEngine(Engine):
         if temperature < 0:
             problem = f"temperature must be non-negative, got {temperature}."
             raise self._refuse_value(problem, "temperature", temperature)
-        requested, limit = self.requested(body), self.config.max_model_len
+        requested, limit = requested_tokens(body, self.config), self.config.max_model_len
         if requested < 1:
             raise self._refuse_value(f"max_tokens must be at least 1, got {requested}.", "max_tokens", requested)
         if requested > limit:
@@ -76,12 +65,7 @@ class VllmEngine(Engine):
 
     def stats(self, draw: Draw, *, keep_null: bool) -> Payload:
         """Shape the statistics of one sequence; `keep_null` writes unknown arrays as null."""
-        k, steps, accepted, drafted = (
-            self.config.draft_length,
-            draw.steps,
-            draw.num_accepted,
-            draw.num_drafted,
-        )
+        k, steps, accepted, drafted = self.config.draft_length, draw.steps, draw.num_accepted, draw.num_drafted
         payload = {
             "mean_acceptance_length": 1 + accepted / steps if steps else 1.0,
             "draft_acceptance_rate": accepted / drafted if drafted else 0.0,
@@ -91,20 +75,19 @@ class VllmEngine(Engine):
             "num_draft_tokens": drafted,
             "num_spec_tokens": k,
         }
-        detailed = self.config.level == "detailed" and steps > 0
-        if detailed:
+        if self.config.level == "detailed" and steps > 0:
             payload |= {"per_step_accepted": list(draw.accepted), "per_step_drafted": list(draw.drafted)}
         elif keep_null:
             payload |= {"per_step_accepted": None, "per_step_drafted": None}
         return payload
 
-    def with_running_stats(self, payload: Payload, draw: Draw, tokens: int) -> Payload:
+    def with_running_stats(self, payload: Payload, draw: Draw) -> Payload:
         """Return a chunk with the statistics so far."""
         return payload | {"metrics": {"speculative_decoding": self.stats(draw, keep_null=False)}}
 
     def stream(self, call: Call) -> Iterator[Event]:
         """Yield role openers (chat), content chunks, the last of each with a finish reason, usage."""
-        head = self._head(call, stream=True)
+        head = self.head(call, call.generations[0].response_id, stream=True)
         running = self._running_usage if call.continuous_usage else lambda call, tokens: {}
         if call.endpoint == "chat":
             for generation in call.generations:
@@ -130,7 +113,7 @@ class VllmEngine(Engine):
     def body(self, call: Call) -> Payload:
         """Shape a whole answer, unset fields as null."""
         usage = usage_counts(call.prompt_tokens, call.completion_tokens)
-        payload = self._head(call, stream=False)
+        payload = self.head(call, call.generations[0].response_id, stream=False)
         payload |= {
             "choices": [self._choice(call, generation) for generation in call.generations],
             "service_tier": None,
@@ -154,15 +137,6 @@ class VllmEngine(Engine):
     def _refuse_value(self, message: str, param: str, value: float) -> RejectedError:
         return self.refuse(f"{message} (parameter={param}, value={value})", param=param)
 
-    def _head(self, call: Call, *, stream: bool) -> Payload:
-        chat = "chat.completion.chunk" if stream else "chat.completion"
-        return {
-            "id": call.generations[0].response_id,
-            "object": chat if call.endpoint == "chat" else "text_completion",
-            "created": int(time.time()),
-            "model": call.model,
-        }
-
     def _running_usage(self, call: Call, tokens: int) -> Payload:
         return {"usage": usage_counts(call.prompt_tokens, tokens) | {"completion_tokens_details": None}}
 
@@ -179,7 +153,7 @@ class VllmEngine(Engine):
         return choice | {"token_ids": None}
 
     def _choice(self, call: Call, generation: Generation) -> Payload:
-        text, reason = generation.full_text(), generation.draw.finish_reason
+        text, reason = generation.text(), generation.draw.finish_reason
         ending = {"logprobs": None, "finish_reason": reason, "stop_reason": None, "token_ids": None}
         if call.endpoint == "completions":
             ending |= {"prompt_logprobs": None, "prompt_token_ids": None, "routed_experts": None}

@@ -49,7 +49,7 @@ class StatsOnEveryChunk(ResponseWriter):
         if event.choice is None or not engine.sends_stats(self.call):
             return [event.payload]
         draw = self.call.generations[event.choice].draw.head(event.step)
-        return [engine.with_running_stats(event.payload, draw, draw.completion_tokens)]
+        return [engine.with_running_stats(event.payload, draw)]
 
 
 class MissingUsage(ResponseWriter):
