@@ -27,17 +27,10 @@ __all__ = [
     "start",
 ]
 
-_HOMES = {
-    "RunningSimulator": "server",
-    "SimulatorProcess": "process",
-    "create_app": "server",
-    "run": "server",
-    "start": "server",
-}
-
 
 def __getattr__(name: str) -> Any:
     # The server stands on aiohttp, which is slow to import and needed by `simulate` alone.
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    home = ".process" if name == "SimulatorProcess" else ".server"
+    return getattr(import_module(home, __name__), name)

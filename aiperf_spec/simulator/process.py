@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
 import threading
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from .config import SimulatorConfig
@@ -37,8 +35,7 @@ class SimulatorProcess:
     def start(self) -> None:
         """Start the child and wait until it answers requests."""
         package_root = str(Path(__file__).resolve().parents[2])
-        inherited = os.environ.get("PYTHONPATH")
-        path = package_root if not inherited else os.pathsep.join((package_root, inherited))
+        path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "aiperf_spec.simulator", self.config.to_json()],
             stdin=subprocess.PIPE,
@@ -82,23 +79,19 @@ class SimulatorProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @staticmethod
     def _first_line(process: subprocess.Popen[bytes]) -> str:
         # A thread, because a pipe can be read with a timeout on no other portable way.
-        lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        lines: list[bytes] = []
         output = process.stdout
         assert output is not None
-        reader = threading.Thread(target=lambda: lines.put(output.readline()), daemon=True)
+        reader = threading.Thread(target=lambda: lines.append(output.readline()), daemon=True)
         reader.start()
-        try:
-            line = lines.get(timeout=START_TIMEOUT_S)
-        except queue.Empty:
+        reader.join(START_TIMEOUT_S)
+        if reader.is_alive():
             process.kill()
-            line = lines.get()
-        reader.join()
-        return line.decode("utf-8", "replace").strip()
+            reader.join()
+        return lines[0].decode("utf-8", "replace").strip()

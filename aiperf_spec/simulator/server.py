@@ -8,7 +8,6 @@ import json
 import signal
 from collections.abc import Callable
 from dataclasses import asdict
-from types import TracebackType
 
 import orjson
 from aiohttp import web
@@ -22,6 +21,7 @@ from .ledger import Ledger, LedgerEntry
 from .listener import Listener
 from .writer import HEADERS, SimulatedRequest
 
+CHAT_PATH = "/v1/chat/completions"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 SHUTDOWN_S = 0.2
 MAX_OPEN_FILES = 8192
@@ -36,14 +36,6 @@ class Simulator:
         self.ledger = Ledger()
         self.counters = Counters(config)
         self.listener: Listener | None = None
-
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /v1/chat/completions."""
-        return await self._generate(request, "chat")
-
-    async def completions(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /v1/completions."""
-        return await self._generate(request, "completions")
 
     async def models(self, request: web.Request) -> web.Response:
         """Answer GET /v1/models."""
@@ -76,7 +68,9 @@ class Simulator:
         """Answer any other path."""
         return _json({"detail": "Not Found"}, 404)
 
-    async def _generate(self, request: web.Request, endpoint: Endpoint) -> web.StreamResponse:
+    async def generate(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /v1/chat/completions and /v1/completions."""
+        endpoint: Endpoint = "chat" if request.path == CHAT_PATH else "completions"
         started = asyncio.get_running_loop().time()
         entry = self.ledger.open(endpoint, request.headers.get("x-request-id"))
         try:
@@ -141,9 +135,7 @@ class RunningSimulator:
     async def __aenter__(self) -> RunningSimulator:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
 
@@ -155,8 +147,8 @@ def create_app(config: SimulatorConfig) -> web.Application:
     simulator = Simulator(config)
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app[SIMULATOR] = simulator
-    app.router.add_post("/v1/chat/completions", simulator.chat)
-    app.router.add_post("/v1/completions", simulator.completions)
+    app.router.add_post(CHAT_PATH, simulator.generate)
+    app.router.add_post("/v1/completions", simulator.generate)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
     app.router.add_get("/metrics", simulator.metrics)
@@ -187,21 +179,26 @@ def run(
     config: SimulatorConfig,
     on_ready: Callable[[str], None],
     *,
-    until: Callable[[asyncio.Event], None] | None = None,
+    until: Callable[[asyncio.Event], None] = lambda ended: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM; `on_ready` is given the URL once requests are answered.
 
     `until` is given the event that ends the server, for another way to end it.
     """
     _allow_many_connections()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_serve(config, on_ready, until))
 
 
 async def _serve(
     config: SimulatorConfig,
     on_ready: Callable[[str], None],
-    until: Callable[[asyncio.Event], None] | None,
+    until: Callable[[asyncio.Event], None],
 ) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -210,8 +207,7 @@ async def _serve(
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, ended.set)
     async with await start(config) as server:
-        if until is not None:
-            until(ended)
+        until(ended)
         on_ready(server.url)
         await ended.wait()
 
@@ -225,14 +221,6 @@ def _allow_many_connections() -> None:
         wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 def _json(payload: object, status: int = 200) -> web.Response:
