@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import accumulate
+from itertools import count as counter
 
 from aiperf_spec.config.choices import ArrivalPattern
 
@@ -17,7 +18,7 @@ def arrivals(rate: float, pattern: ArrivalPattern, seed: int, count: int | None 
     many requests fall into count / rate seconds: the rate that was asked for is the rate that is sent.
     """
     if pattern is ArrivalPattern.CONSTANT:
-        return _even(rate, count)
+        return (number / rate for number in (counter() if count is None else range(count)))
     # A stream of its own: drawing prompts from the same seed must not shift the schedule.
     generator = random.Random(f"arrivals-{seed}")
     if count is None:
@@ -25,10 +26,3 @@ def arrivals(rate: float, pattern: ArrivalPattern, seed: int, count: int | None 
     gaps = [generator.expovariate(1.0) for _ in range(count + 1)]
     scale = count / rate / sum(gaps)
     return accumulate(gap * scale for gap in gaps[:count])
-
-
-def _even(rate: float, count: int | None) -> Iterator[float]:
-    number = 0
-    while count is None or number < count:
-        yield number / rate
-        number += 1

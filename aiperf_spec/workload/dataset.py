@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from itertools import chain, islice
-from pathlib import Path
 
 import orjson
 
-from aiperf_spec.config.choices import DatasetSelector, SamplingStrategy
+from aiperf_spec.config.choices import SamplingStrategy
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
-from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile, ReadOptions
+from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile
 from aiperf_spec.workload.prompts import Prompt, order
 
 _LOOKED_AT = 10
@@ -32,28 +31,18 @@ class Workload:
     stands.
     """
 
-    def __init__(
-        self,
-        files: Sequence[PromptFile],
-        *,
-        selector: DatasetSelector | None = None,
-        categories: Sequence[str] = (),
-        num_prompts: int | None = None,
-        strategy: SamplingStrategy = SamplingStrategy.SEQUENTIAL,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, config: ProfileConfig, files: Sequence[PromptFile]) -> None:
+        self._config = config
         self._files = files
-        self._selector = selector
-        self._categories = _wanted(categories, selector)
-        self._num_prompts = num_prompts
-        self._strategy = strategy
-        self._seed = seed
+        selected = config.dataset_selector.category
+        self._categories = frozenset(map(_plain, (*config.category, selected) if selected else config.category))
         self._repeated_ids = 0
         self.prompts = self._held()
         # Of a streamed file the first rows tell, found before the run: a file that is gone at its end loses nothing.
         head = chain.from_iterable(islice(file.read(), _LOOKED_AT) for file in files)
         shown = head if self.prompts is None else iter(self.prompts)
         self._has_categories = any(prompt.category is not None for prompt in shown)
+        strategy = config.sampling
         if self.prompts is None and strategy is not SamplingStrategy.SEQUENTIAL:
             large = next(file for file in files if file.prompts is None)
             raise InputFileError(
@@ -66,25 +55,20 @@ class Workload:
         if any(file.prompts is None for file in self._files):
             return None
         prompts = builtin_prompts() if not self._files else [p for file in self._files for p in file.prompts or ()]
-        prompts, self._repeated_ids = _with_own_ids(prompts)
+        self._repeated_ids = len(prompts) - len({prompt.id for prompt in prompts})
+        prompts = list(_with_own_ids(prompts))
         if self._categories:
             present = Counter(prompt.category for prompt in prompts)
             prompts = [prompt for prompt in prompts if self._is_wanted(prompt)]
             if not prompts:
                 raise self._no_such_category(present)
-        if self._num_prompts is not None:
-            prompts = self._some(prompts, self._num_prompts)
-        return tuple(prompts)
-
-    def _some(self, prompts: list[Prompt], number: int) -> list[Prompt]:
+        number = len(prompts) if self._config.num_prompts is None else self._config.num_prompts
         if number > len(prompts):
-            raise InputFileError(
-                f"--num-prompts {number}: there are {len(prompts)}",
-                "--request-count sends prompts more than once",
-            )
-        if self._strategy is SamplingStrategy.SEQUENTIAL:
-            return prompts[:number]
-        return random.Random(self._seed).sample(prompts, number)
+            message = f"--num-prompts {number}: there are {len(prompts)}"
+            raise InputFileError(message, "--request-count sends prompts more than once")
+        if self._config.num_prompts is None or self._config.sampling is SamplingStrategy.SEQUENTIAL:
+            return tuple(prompts[:number])
+        return tuple(random.Random(self._config.random_seed).sample(prompts, number))
 
     def _is_wanted(self, prompt: Prompt) -> bool:
         return not self._categories or _plain(prompt.category) in self._categories
@@ -99,7 +83,7 @@ class Workload:
     def ordered(self) -> Iterator[Prompt]:
         """Yield prompts without end."""
         if self.prompts is not None:
-            yield from order(self.prompts, self._strategy, self._seed)
+            yield from order(self.prompts, self._config.sampling, self._config.random_seed)
         while True:
             yield from self._stream()
 
@@ -110,7 +94,7 @@ class Workload:
     def _stream(self) -> Iterator[Prompt]:
         sent = 0
         present: Counter[str | None] = Counter()
-        for prompt in (prompt for file in self._files for prompt in file.read()):
+        for prompt in chain.from_iterable(file.read() for file in self._files):
             if not self._is_wanted(prompt):
                 # Told only where none is found; a file with an own category a row must not fill the memory.
                 if len(present) < _LISTED:
@@ -118,7 +102,7 @@ class Workload:
                 continue
             sent += 1
             yield prompt
-            if sent == self._num_prompts:
+            if sent == self._config.num_prompts:
                 return
         if not sent:
             raise self._no_such_category(present)
@@ -135,7 +119,7 @@ class Workload:
             entries=None if known is None else len(known),
             has_categories=self._has_categories,
             type=" + ".join(types) or None,
-            selector=None if self._selector is None else self._selector.name,
+            selector=self._config.dataset_selector.name,
             turns=None if known is None else sum(1 + len(prompt.later) for prompt in known),
             skipped_lines=sum(file.skipped for file in self._files),
             repeated_ids=self._repeated_ids,
@@ -160,27 +144,17 @@ class UntilFailure:
             raise StopIteration from None
 
 
-def _wanted(categories: Sequence[str], selector: DatasetSelector | None) -> frozenset[str]:
-    named = [*categories, *([selector.category] if selector is not None and selector.category else [])]
-    return frozenset(_plain(name) for name in named)
-
-
 def _plain(category: str | None) -> str:
     return (category or "").strip().lower().replace("-", "_").replace(" ", "_")
 
 
-def _with_own_ids(prompts: list[Prompt]) -> tuple[list[Prompt], int]:
+def _with_own_ids(prompts: list[Prompt]) -> Iterator[Prompt]:
     # Runs are compared prompt by prompt: two that share an id would be taken for one.
     seen: Counter[str] = Counter()
-    own: list[Prompt] = []
-    repeated = 0
     for prompt in prompts:
         seen[prompt.id] += 1
-        if (times := seen[prompt.id]) > 1:
-            repeated += 1
-            prompt = replace(prompt, id=f"{prompt.id}#{times}")
-        own.append(prompt)
-    return own, repeated
+        times = seen[prompt.id]
+        yield prompt if times == 1 else replace(prompt, id=f"{prompt.id}#{times}")
 
 
 def builtin_prompts() -> list[Prompt]:
@@ -197,27 +171,9 @@ def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> W
 
     A file of up to `limit_bytes` is checked whole, of a larger one the first rows.
     """
-    reading = ReadOptions(
-        selector=config.dataset_selector,
-        endpoint=config.endpoint_type,
-        skip_bad_lines=config.skip_bad_lines,
-        batch_size=config.batch_size_text,
-        answers=answers if isinstance(answers := config.extra_inputs.get("n"), int | float) else 1,
-        limit_bytes=limit_bytes,
-    )
-    return Workload(
-        open_files(config.input_files, reading),
-        selector=config.dataset_selector,
-        categories=config.category,
-        num_prompts=config.num_prompts,
-        strategy=config.sampling,
-        seed=config.random_seed,
-    )
-
-
-def open_files(paths: Sequence[Path], reading: ReadOptions) -> list[PromptFile]:
-    """Open each of the files; in several, rows without an id are named after their file too."""
-    if list(paths).count(STDIN) > 1:
+    paths = config.input_files
+    if paths.count(STDIN) > 1:
         raise InputFileError("--input-file -: standard input can be read only once")
-    several = len(paths) > 1
-    return [PromptFile(path, reading, id_prefix=f"{path.stem}:" if several else "") for path in paths]
+    # In several files, rows without an id are named after their file too.
+    prefixes = [f"{path.stem}:" if len(paths) > 1 else "" for path in paths]
+    return Workload(config, [PromptFile(*named, config, limit_bytes) for named in zip(paths, prefixes, strict=True)])

@@ -9,11 +9,11 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType
+from aiperf_spec.config.choices import DatasetSelector, DatasetType
+from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt
 from aiperf_spec.workload.prompts import Prompt
@@ -21,23 +21,10 @@ from aiperf_spec.workload.rows import FileKind, Row, rows
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Up to this size a file is checked whole before the first request; a larger one is streamed."""
+_GZIP = b"\x1f\x8b"
 STDIN = Path("-")
 _LOOKED_AT = 10
 """Rows by which `auto` decides."""
-
-
-@dataclass(slots=True, frozen=True)
-class ReadOptions:
-    """How files are to be read: the same for all files of a run."""
-
-    selector: DatasetSelector = field(default_factory=lambda: DatasetSelector.parse("auto"))
-    endpoint: EndpointType = EndpointType.CHAT
-    skip_bad_lines: bool = False
-    batch_size: int = 1
-    """Rows in one request."""
-    answers: float = 1
-    """How many answers each request asks for (`n`)."""
-    limit_bytes: int = LIMIT_BYTES
 
 
 class PromptFile:
@@ -47,10 +34,11 @@ class PromptFile:
     goes through the file anew each time.
     """
 
-    def __init__(self, path: Path, reading: ReadOptions, *, id_prefix: str = "") -> None:
-        self._reading = reading
+    def __init__(self, path: Path, id_prefix: str, config: ProfileConfig, limit_bytes: int) -> None:
+        self._config = config
         self._id_prefix = id_prefix
-        self.path = _within(path, reading.selector) if path != STDIN and path.is_dir() else path
+        self._limit = limit_bytes
+        self.path = _within(path, config.dataset_selector) if path != STDIN and path.is_dir() else path
         self.skipped = 0
         self.prompts: tuple[Prompt, ...] | None = None
         self._data: bytes | None = None
@@ -90,34 +78,35 @@ class PromptFile:
     def _prompt(self, row: Row) -> Prompt | None:
         fault = row.fault
         if fault is None:
+            identity = f"{self._id_prefix}line-{row.number}"
             try:
-                prompt = to_prompt(row.value, self.type, f"{self._id_prefix}line-{row.number}", self._reading.endpoint)
+                prompt = to_prompt(row.value, self.type, identity, self._config.endpoint_type)
             except RowFaultError as error:
                 fault = str(error)
             else:
                 self._check_request(prompt, row)
                 return prompt
-        if self._reading.skip_bad_lines:
+        if self._config.skip_bad_lines:
             return None
         raise InputFileError(
-            f"{self._shown()}, {self._place(row)}: {fault}",
+            f"{self._place(row)}: {fault}",
             f"each line is {EXPECTED[self.type]}; --skip-bad-lines leaves out and counts what is not",
         )
 
     def _place(self, row: Row) -> str:
-        return f"{'entry' if self._kind is FileKind.JSON else 'line'} {row.number}"
+        return f"{self._shown()}, {'entry' if self._kind is FileKind.JSON else 'line'} {row.number}"
 
     def _check_request(self, prompt: Prompt, row: Row) -> None:
-        batch, answers = self._reading.batch_size, self._reading.answers
+        batch, answers = self._config.batch_size_text, self._config.extra_inputs.get("n")
         own_settings = prompt.extra or prompt.output_length is not None or prompt.payload is not None
         if batch > 1 and (prompt.later or own_settings):
             what = "a conversation of several turns" if prompt.later else "a row with settings of its own"
             why = f"--batch-size-text {batch} sends several rows in one request"
-        elif answers > 1 and prompt.later:
+        elif prompt.later and isinstance(answers, int | float) and answers > 1:
             what, why = "a conversation goes on from one answer", f"--extra-inputs n:{answers} asks for more"
         else:
             return
-        raise InputFileError(f"{self._shown()}, {self._place(row)}: {what}, but {why}")
+        raise InputFileError(f"{self._place(row)}: {what}, but {why}")
 
     def _rows(self) -> Iterator[Row]:
         with self._faults_named(), self._open() as stream:
@@ -132,16 +121,20 @@ class PromptFile:
         except OSError as error:
             raise InputFileError(f"{self._shown()}: {error.strerror or error}") from None
 
-    def _open(self) -> BinaryIO:
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
         if self._data is not None:
-            return io.BytesIO(self._data)
-        stream = self.path.open("rb")
-        if stream.peek(2)[:2] == b"\x1f\x8b":
-            return cast(BinaryIO, _Closing(stream))
-        return stream
+            yield io.BytesIO(self._data)
+            return
+        with self.path.open("rb") as stream:
+            if stream.peek(2)[:2] == _GZIP:
+                with gzip.GzipFile(fileobj=stream) as plain:
+                    yield cast(BinaryIO, plain)
+            else:
+                yield stream
 
     def _read_if_small(self) -> None:
-        limit = self._reading.limit_bytes
+        limit = self._limit
         with self._faults_named():
             if self.path == STDIN:
                 data = _standard_input(limit)
@@ -173,7 +166,7 @@ class PromptFile:
         return FileKind.JSON if start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"]") else FileKind.JSONL
 
     def _find_type(self) -> DatasetType:
-        asked = self._reading.selector.type
+        asked = self._config.dataset_selector.type
         if asked is not DatasetType.AUTO:
             return asked
         good = (row.value for row in self._rows() if row.fault is None)
@@ -189,21 +182,9 @@ class PromptFile:
         return found.pop() if found else DatasetType.SINGLE_TURN
 
 
-class _Closing(gzip.GzipFile):
-    """Decompress a stream, and close it at the end."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(fileobj=stream, mode="rb")
-        self._stream = stream
-
-    def close(self) -> None:
-        super().close()
-        self._stream.close()
-
-
 def _standard_input(limit: int) -> bytes:
     data = sys.stdin.buffer.read(limit + 1)
-    if data[:2] != b"\x1f\x8b":
+    if data[:2] != _GZIP:
         return data
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         return stream.read(limit + 1)

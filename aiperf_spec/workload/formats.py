@@ -174,14 +174,14 @@ def _single_turn(row: dict[str, Any]) -> _Turns:
 def _multi_turn(row: dict[str, Any]) -> _Turns:
     turns: list[_Turn] = []
     for number, turn in enumerate(_list(row, "turns")):
-        if isinstance(turn, dict):
-            key = "text" if "text" in turn else "prompt" if "prompt" in turn else "text"
-            if "messages" in turn:
-                turns.append(_messages(turn["messages"], f"turns[{number}].messages"))
-            else:
-                turns.append(_text(turn.get(key), f"turns[{number}].{key}"))
+        name = f"turns[{number}]"
+        if not isinstance(turn, dict):
+            turns.append(_text(turn, name))
+        elif "messages" in turn:
+            turns.append(_messages(turn["messages"], f"{name}.messages"))
         else:
-            turns.append(_text(turn, f"turns[{number}]"))
+            key = "prompt" if "prompt" in turn and "text" not in turn else "text"
+            turns.append(_text(turn.get(key), f"{name}.{key}"))
     return turns, {}
 
 

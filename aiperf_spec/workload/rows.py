@@ -48,10 +48,8 @@ def rows(stream: BinaryIO, kind: FileKind) -> Iterator[Row]:
 
 
 def _jsonl(stream: BinaryIO) -> Iterator[Row]:
-    number = 0
     # Split on LF alone: str.splitlines would cut a prompt at a raw U+2028.
-    while line := stream.readline(MAX_ROW + 1):
-        number += 1
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_ROW + 1), b""), start=1):
         if len(line) > MAX_ROW:
             yield Row(number, None, f"longer than {MAX_ROW >> 20} MiB")
             while not line.endswith(b"\n") and (line := stream.readline(MAX_ROW)):
