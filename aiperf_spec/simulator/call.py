@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -81,15 +82,12 @@ class Call:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the chunks of all choices in the order of time: the choices of a step side by side."""
-        sent = [0] * len(self.generations)
+        ends = [list(accumulate(generation.draw.chunks)) for generation in self.generations]
         for step in range(self.last_step + 1):
-            for position, generation in enumerate(self.generations):
-                chunks = generation.draw.chunks
-                if step < len(chunks):
-                    start = sent[position]
-                    sent[position] = end = start + chunks[step]
-                    text = generation.text(start, end)
-                    yield Piece(generation, step, text, end, last=step == len(chunks) - 1)
+            for generation, reached in zip(self.generations, ends, strict=True):
+                if step < len(reached):
+                    text = generation.text(reached[step - 1] if step else 0, reached[step])
+                    yield Piece(generation, step, text, reached[step], last=step == len(reached) - 1)
 
 
 def prompt_texts(body: Mapping[str, Any], endpoint: Endpoint) -> list[str] | None:
@@ -125,8 +123,7 @@ def prompt_token_count(body: Mapping[str, Any], endpoint: Endpoint) -> int:
 def requested_tokens(body: Mapping[str, Any], config: SimulatorConfig) -> int:
     """Return the limit that a body sets on the output, or the default."""
     for key in ("max_completion_tokens", "max_tokens"):
-        value = body.get(key)
-        if value is not None:
+        if (value := body.get(key)) is not None:
             return int(value)
     return config.default_max_tokens
 

@@ -19,8 +19,7 @@ class Counters:
         self.config = config
         self.in_flight = 0
         self._engines = [_Engine() for _ in range(config.data_parallel)]
-        self._last_length = 0.0
-        self._last_rate = 0.0
+        self._last_length = self._last_rate = 0.0
 
     def count(self, entry: LedgerEntry) -> None:
         """Add a request that has ended, however it ended."""

@@ -111,6 +111,7 @@ class RunningSimulator:
     """Be a server that runs in the current event loop; stop it, or use it as an async context manager."""
 
     def __init__(self, simulator: Simulator, runner: web.AppRunner, listener: Listener) -> None:
+        simulator.listener = listener
         self._runner = runner
         self._listener = listener
         self.config = simulator.config
@@ -171,7 +172,6 @@ async def start(config: SimulatorConfig) -> RunningSimulator:
     except OSError:
         await runner.cleanup()
         raise
-    app[SIMULATOR].listener = listener
     return RunningSimulator(app[SIMULATOR], runner, listener)
 
 

@@ -175,5 +175,6 @@ def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> W
     if paths.count(STDIN) > 1:
         raise InputFileError("--input-file -: standard input can be read only once")
     # In several files, rows without an id are named after their file too.
-    prefixes = [f"{path.stem}:" if len(paths) > 1 else "" for path in paths]
-    return Workload(config, [PromptFile(*named, config, limit_bytes) for named in zip(paths, prefixes, strict=True)])
+    several = len(paths) > 1
+    files = [PromptFile(path, f"{path.stem}:" if several else "", config, limit_bytes) for path in paths]
+    return Workload(config, files)

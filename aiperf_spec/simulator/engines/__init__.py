@@ -10,11 +10,7 @@ from .vllm import VllmEngine
 
 __all__ = ["Engine", "RejectedError", "make_engine"]
 
-_ENGINES: dict[str, type[Engine]] = {
-    "vllm": VllmEngine,
-    "tensorrt_llm": TensorrtLlmEngine,
-    "sglang": SglangEngine,
-}
+_ENGINES: dict[str, type[Engine]] = {engine.owner: engine for engine in (VllmEngine, TensorrtLlmEngine, SglangEngine)}
 
 
 def make_engine(config: SimulatorConfig) -> Engine:

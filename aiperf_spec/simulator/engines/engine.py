@@ -25,6 +25,7 @@ class Engine(ABC):
     """Shape the responses of one engine; a subclass holds all that is particular to it."""
 
     owner: ClassVar[str]
+    """The engine's name, which it gives as the owner of a model too."""
     id_formats: ClassVar[Mapping[Endpoint, str]]
     # Whether what follows the content is still sent after an error in the middle of a stream.
     trailer_after_error: ClassVar[bool] = False

@@ -11,8 +11,8 @@ from .engine import Engine, RejectedError, json_invalid, usage_counts
 
 FLAG = "return_spec_tokens_details"
 # What pydantic's lenient boolean takes, which is how SGLang reads the flag.
-_TRUE: frozenset[object] = frozenset({"1", "on", "t", "true", "y", "yes"})
-_FALSE: frozenset[object] = frozenset({"0", "off", "f", "false", "n", "no"})
+_BOOLEANS = dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True)
+_BOOLEANS |= dict.fromkeys(("0", "off", "f", "false", "n", "no"), False)
 _EOS_TOKEN = 2
 
 
@@ -170,8 +170,7 @@ def _lenient_bool(value: object) -> bool | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        lowered = value.lower()
-        return True if lowered in _TRUE else False if lowered in _FALSE else None
+        return _BOOLEANS.get(value.lower())
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
     return None

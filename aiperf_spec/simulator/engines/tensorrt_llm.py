@@ -61,10 +61,7 @@ class TensorrtLlmEngine(Engine):
         head = self.head(call, call.generations[0].response_id, stream=True)
         if call.endpoint == "chat":
             for generation in call.generations:
-                delta = {"role": "assistant", "content": ""}
-                choice = {"index": generation.index, "delta": delta, "logprobs": None}
-                choice |= {"finish_reason": None, "stop_reason": None}
-                yield Event(head | {"choices": [choice]}, 0)
+                yield Event(head | {"choices": [_chat_choice(generation, "", None)]}, 0)
         for piece in call.pieces():
             payload = head | {"choices": [self._chunk_choice(call, piece)]}
             if call.continuous_usage:
@@ -91,9 +88,7 @@ class TensorrtLlmEngine(Engine):
         if call.endpoint == "completions":
             choice = {"index": generation.index, "text": piece.text, "finish_reason": reason}
         else:
-            delta = {"role": "assistant", "content": piece.text}
-            choice = {"index": generation.index, "delta": delta, "logprobs": None}
-            choice |= {"finish_reason": reason, "stop_reason": None}
+            choice = _chat_choice(generation, piece.text, reason)
             if piece.last:
                 choice |= _tokens_per_iteration(draw)
         return choice | (self._drafting(draw) if piece.last else {})
@@ -107,6 +102,12 @@ class TensorrtLlmEngine(Engine):
             choice = {"index": generation.index, "message": message}
         choice |= {"logprobs": None, "finish_reason": draw.finish_reason, "stop_reason": None}
         return choice | _tokens_per_iteration(draw) | self._drafting(draw)
+
+
+def _chat_choice(generation: Generation, text: str, reason: str | None) -> Payload:
+    delta = {"role": "assistant", "content": text}
+    choice = {"index": generation.index, "delta": delta, "logprobs": None}
+    return choice | {"finish_reason": reason, "stop_reason": None}
 
 
 def _tokens_per_iteration(draw: Draw) -> Payload:

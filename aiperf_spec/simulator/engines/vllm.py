@@ -124,14 +124,15 @@ class VllmEngine(Engine):
             payload |= {"prompt_logprobs": None, "prompt_token_ids": None, "prompt_text": None}
         payload |= {"kv_transfer_params": None, "ec_transfer_params": None, "metrics": None}
         if self.sends_stats(call):
-            payload["metrics"] = {
-                "time_to_first_token_ms": None,
-                "generation_time_ms": None,
-                "queue_time_ms": None,
-                "mean_itl_ms": None,
-                "tokens_per_second": None,
-                "speculative_decoding": self.stats(call.generations[0].draw, keep_null=True),
-            }
+            unset = (
+                "time_to_first_token_ms",
+                "generation_time_ms",
+                "queue_time_ms",
+                "mean_itl_ms",
+                "tokens_per_second",
+            )
+            stats = self.stats(call.generations[0].draw, keep_null=True)
+            payload["metrics"] = dict.fromkeys(unset) | {"speculative_decoding": stats}
         return payload
 
     def _refuse_value(self, message: str, param: str, value: float) -> RejectedError:

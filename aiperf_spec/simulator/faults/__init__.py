@@ -9,7 +9,6 @@ from ..config import SimulatorConfig
 from ..drafter import uniform
 from ..writer import ResponseWriter, SimulatedRequest
 from . import breaking, harmless
-from .status import ERROR_ANSWERS, HttpStatus
 
 __all__ = ["fault_for", "writer_for"]
 
@@ -30,14 +29,12 @@ _WRITERS: Mapping[str, type[ResponseWriter]] = {
     "keepalive_comments": harmless.KeepaliveComments,
     "crlf": harmless.Crlf,
     "split_utf8": harmless.SplitUtf8,
-    **dict.fromkeys(ERROR_ANSWERS, HttpStatus),
+    **dict.fromkeys(breaking.ERROR_ANSWERS, breaking.HttpStatus),
 }
 
 
 def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
     """Choose the fault of the request that arrived as number `sequence`, None for most."""
-    if not config.faults:
-        return None
     value = uniform("fault", config.seed, sequence)
     for (name, _), bound in zip(config.faults, accumulate(share for _, share in config.faults), strict=True):
         if value < bound:
