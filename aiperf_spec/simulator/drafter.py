@@ -108,12 +108,10 @@ def draw_sequence(
     limit = max(1, max_tokens)
     natural = max(natural_length(seed), min_tokens)
     ends_itself = not ignore_eos and natural <= limit
-    if ends_itself:
-        limit = natural
     accepted: list[int] = []
     drafted: list[int] = []
     chunks = [1]
-    left = limit - 1
+    left = (natural if ends_itself else limit) - 1
     while left > 0:
         proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else draft_length
         drafted.append(proposed)

@@ -43,14 +43,12 @@ class LedgerEntry:
 
     def record(self, draws: Sequence[Draw]) -> None:
         """Add up what was drawn for the sequences of this request."""
-        counts: Counter[int] = Counter()
         for draw in draws:
-            counts.update(draw.accepted)
             self.per_step_accepted += draw.accepted
             self.per_step_drafted += draw.drafted
             self.steps_per_choice.append(draw.steps)
             self.completion_tokens += draw.completion_tokens
-        self.histogram = dict(sorted(counts.items()))
+        self.histogram = dict(sorted(Counter(self.per_step_accepted).items()))
         self.steps = len(self.per_step_accepted)
         self.accepted = sum(self.per_step_accepted)
         self.proposed = sum(self.per_step_drafted)

@@ -54,21 +54,18 @@ class SimulatorProcess:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        with process:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
     def ledger(self) -> list[dict[str, Any]]:
         """Fetch the ledger."""
         with urllib.request.urlopen(f"{self.url}/ledger", timeout=ASK_TIMEOUT_S) as response:
-            entries: list[dict[str, Any]] = json.load(response)
-        return entries
+            return list(json.load(response))
 
     def reset_ledger(self) -> None:
         """Empty the ledger."""

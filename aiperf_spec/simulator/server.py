@@ -19,7 +19,7 @@ from .engines import Engine, RejectedError, make_engine
 from .faults import fault_for, writer_for
 from .ledger import Ledger, LedgerEntry
 from .listener import Listener
-from .writer import HEADERS, SimulatedRequest
+from .writer import HEADERS
 
 CHAT_PATH = "/v1/chat/completions"
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -103,8 +103,8 @@ class Simulator:
         entry.fault = fault_for(self.config, entry.sequence)
         if entry.fault is not None:
             entry.outcome = FAULT_OUTCOMES[entry.fault]
-        simulated = SimulatedRequest(request, self.engine, call, entry, started, self.listener)
-        return await writer_for(simulated).respond()
+        writer = writer_for(entry.fault)(request, self.engine, call, entry, started, self.listener)
+        return await writer.respond()
 
 
 class RunningSimulator:

@@ -22,9 +22,9 @@ class BrokenOffError(Exception):
     """Say that a response ended before its end, on purpose."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedRequest:
-    """Hold a request, what is to be answered and where that is recorded.
+@dataclass(eq=False)
+class ResponseWriter:
+    """Write a response as the engine would; each fault overrides the one hook it spoils.
 
     `started` is the event loop's time at arrival, from which every step is due.
     """
@@ -34,24 +34,18 @@ class SimulatedRequest:
     call: Call
     entry: LedgerEntry
     started: float
-    listener: Listener | None = None
-
-
-class ResponseWriter:
-    """Write a response as the engine would; each fault overrides the one hook it spoils."""
+    listener: Listener | None
 
     stream_type: ClassVar[str] = "text/event-stream; charset=utf-8"
     body_type: ClassVar[str] = "application/json"
     newline: ClassVar[bytes] = b"\n"
 
-    def __init__(self, simulated: SimulatedRequest) -> None:
-        self.simulated = simulated
-        self.call = simulated.call
+    def __post_init__(self) -> None:
         self.response = web.StreamResponse(headers=HEADERS)
 
     async def respond(self) -> web.StreamResponse:
         """Send the whole response; a body is a stream of one event."""
-        engine, call = self.simulated.engine, self.call
+        engine, call = self.engine, self.call
         try:
             if call.stream:
                 await self.open(self.stream_type)
@@ -63,14 +57,14 @@ class ResponseWriter:
                 await self.send(DONE)
         except BrokenOffError:
             return self.response
-        self.simulated.entry.finished = True
+        self.entry.finished = True
         await self.end()
         return self.response
 
     async def send_payload(self, payload: Payload) -> None:
         """Send one payload, and record whether statistics leave with it."""
         if bears_stats(payload):
-            self.simulated.entry.stats_sent = True
+            self.entry.stats_sent = True
         await self.send(orjson.dumps(payload))
 
     async def send(self, data: bytes) -> None:
@@ -88,14 +82,14 @@ class ResponseWriter:
             self.response.enable_chunked_encoding()
         else:
             self.response.content_length = length
-        writer = await self.response.prepare(self.simulated.http)
+        writer = await self.response.prepare(self.http)
         if writer is not None:
             writer.send_headers()
 
     async def pace(self, step: int) -> None:
         """Wait until an engine step, 0 being prefill, is over."""
-        config = self.simulated.engine.config
-        due = self.simulated.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
+        config = self.engine.config
+        due = self.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
         # A late stream still yields, so that hundreds of them share one loop fairly.
         await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 

@@ -149,13 +149,10 @@ class SglangEngine(Engine):
         return head | {"choices": [_chat_choice(generation, delta)]} | ({"usage": usage} if usage else {})
 
     def _choice(self, call: Call, generation: Generation) -> Payload:
-        text = generation.text()
-        if call.endpoint == "completions":
-            choice = {"index": generation.index, "text": text, "logprobs": None}
-        else:
-            message = {"role": "assistant", "content": text, "reasoning_content": None}
-            choice = {"index": generation.index, "message": message, "logprobs": None}
-        return choice | _ending(generation, ended=True)
+        answer: Payload = {"text": generation.text()}
+        if call.endpoint == "chat":
+            answer = {"message": {"role": "assistant", "content": answer["text"], "reasoning_content": None}}
+        return {"index": generation.index} | answer | {"logprobs": None} | _ending(generation, ended=True)
 
     def _invalid(self, endpoint: Endpoint, detail: Payload) -> RejectedError:
         chat = endpoint == "chat"

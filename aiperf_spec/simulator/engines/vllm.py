@@ -113,8 +113,7 @@ class VllmEngine(Engine):
     def body(self, call: Call) -> Payload:
         """Shape a whole answer, unset fields as null."""
         usage = usage_counts(call.prompt_tokens, call.completion_tokens)
-        payload = self.head(call, call.generations[0].response_id, stream=False)
-        payload |= {
+        payload = self.head(call, call.generations[0].response_id, stream=False) | {
             "choices": [self._choice(call, generation) for generation in call.generations],
             "service_tier": None,
             "system_fingerprint": FINGERPRINT,

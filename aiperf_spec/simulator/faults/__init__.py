@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from ..config import SimulatorConfig
 from ..drafter import uniform
-from ..writer import ResponseWriter, SimulatedRequest
+from ..writer import ResponseWriter
 from . import breaking, harmless
 
 __all__ = ["fault_for", "writer_for"]
@@ -42,7 +42,6 @@ def fault_for(config: SimulatorConfig, sequence: int) -> str | None:
     return None
 
 
-def writer_for(simulated: SimulatedRequest) -> ResponseWriter:
-    """Build the writer of a response that suffers the fault of its ledger entry, or none."""
-    fault = simulated.entry.fault
-    return (_WRITERS[fault] if fault else ResponseWriter)(simulated)
+def writer_for(fault: str | None) -> type[ResponseWriter]:
+    """Return what writes a response that suffers a fault, or none."""
+    return _WRITERS[fault] if fault else ResponseWriter

@@ -47,11 +47,10 @@ class HttpStatus(ResponseWriter):
 
     async def respond(self) -> web.StreamResponse:
         """Send the error."""
-        entry = self.simulated.entry
-        entry.status, content_type, body = ERROR_ANSWERS[entry.fault or ""]
-        entry.finished = True
+        self.entry.status, content_type, body = ERROR_ANSWERS[self.entry.fault or ""]
+        self.entry.finished = True
         headers = HEADERS | ({"Content-Type": content_type} if content_type else {})
-        return web.Response(status=entry.status, body=body, headers=headers)
+        return web.Response(status=self.entry.status, body=body, headers=headers)
 
 
 class Breaking(ResponseWriter):
@@ -87,9 +86,9 @@ class ConnectionRefused(ResponseWriter):
 
     async def respond(self) -> web.StreamResponse:
         """Stop listening, then hang up."""
-        if self.simulated.listener is not None:
-            self.simulated.listener.refuse_for(REFUSING_S)
-        hang_up(self.simulated.http, reset=False)
+        if self.listener is not None:
+            self.listener.refuse_for(REFUSING_S)
+        hang_up(self.http, reset=False)
         return self.response
 
 
@@ -99,7 +98,7 @@ class ResetBeforeHeaders(ResponseWriter):
     async def respond(self) -> web.StreamResponse:
         """Send a reset."""
         await self.pace(0)
-        hang_up(self.simulated.http, reset=True)
+        hang_up(self.http, reset=True)
         return self.response
 
 
@@ -110,7 +109,7 @@ class ResetMidEvent(Breaking):
         """Write half an event and reset."""
         await self.write_half(payload)
         await asyncio.sleep(SETTLE_S)
-        hang_up(self.simulated.http, reset=True)
+        hang_up(self.http, reset=True)
 
 
 class Stall(Breaking):
@@ -139,12 +138,11 @@ class OkWithErrorObject(Breaking):
 
     async def break_off(self, payload: Payload) -> None:
         """Write the error as SGLang's and vLLM's streams do, and what they send after it."""
-        engine = self.simulated.engine
         message, kind = "EngineCore encountered an issue.", "InternalServerError"
         detail = {"object": "error", "message": message, "type": kind, "param": None, "code": 500}
-        await self.send(orjson.dumps({"error": detail} if self.call.stream else engine.error(message, kind, 500)))
+        await self.send(orjson.dumps({"error": detail} if self.call.stream else self.engine.error(message, kind, 500)))
         if self.call.stream:
-            for event in engine.stream(self.call) if engine.trailer_after_error else ():
+            for event in self.engine.stream(self.call) if self.engine.trailer_after_error else ():
                 if not event.payload["choices"]:
                     await ResponseWriter.send_payload(self, event.payload)
             await self.send(DONE)

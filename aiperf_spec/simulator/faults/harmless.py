@@ -8,7 +8,7 @@ import zlib
 from aiohttp import web
 
 from ..call import Event, Payload
-from ..writer import DONE, ResponseWriter, SimulatedRequest, bears_stats
+from ..writer import DONE, ResponseWriter, bears_stats
 
 SLOW_FIRST_BYTE_S = 1.0
 
@@ -45,11 +45,10 @@ class StatsOnEveryChunk(ResponseWriter):
 
     def transform(self, event: Event) -> list[Payload]:
         """Add the statistics as they stood at an event."""
-        engine = self.simulated.engine
-        if event.choice is None or not engine.sends_stats(self.call):
+        if event.choice is None or not self.engine.sends_stats(self.call):
             return [event.payload]
         draw = self.call.generations[event.choice].draw.head(event.step)
-        return [engine.with_running_stats(event.payload, draw)]
+        return [self.engine.with_running_stats(event.payload, draw)]
 
 
 class MissingUsage(ResponseWriter):
@@ -64,8 +63,8 @@ class MissingUsage(ResponseWriter):
 class Gzip(ResponseWriter):
     """Compress although nobody asked, flushing after every event."""
 
-    def __init__(self, simulated: SimulatedRequest) -> None:
-        super().__init__(simulated)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.compressor = zlib.compressobj(wbits=31)
         self.response.headers["Content-Encoding"] = "gzip"
 
