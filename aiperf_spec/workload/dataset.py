@@ -62,11 +62,11 @@ class Workload:
             prompts = [prompt for prompt in prompts if self._is_wanted(prompt)]
             if not prompts:
                 raise self._no_such_category(present)
-        number = len(prompts) if self._config.num_prompts is None else self._config.num_prompts
-        if number > len(prompts):
+        number = self._config.num_prompts
+        if number is not None and number > len(prompts):
             message = f"--num-prompts {number}: there are {len(prompts)}"
             raise InputFileError(message, "--request-count sends prompts more than once")
-        if self._config.num_prompts is None or self._config.sampling is SamplingStrategy.SEQUENTIAL:
+        if number is None or self._config.sampling is SamplingStrategy.SEQUENTIAL:
             return tuple(prompts[:number])
         return tuple(random.Random(self._config.random_seed).sample(prompts, number))
 
