@@ -67,7 +67,7 @@ def test_every_request_is_accounted_for(engine: str, requests: int, simulate: Si
         request_count=requests,
         max_tokens=16,
         temperature=0,
-        request_timeout_seconds=10,
+        request_timeout_seconds=20,
         extra_inputs={"return_spec_tokens_details": True, "ignore_eos": True},
         artifact_dir=tmp_path / "run",
     )
