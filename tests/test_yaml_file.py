@@ -149,6 +149,8 @@ BAD = [
     ("benchmark: {phases: [{concurrency: true}]}", "benchmark.phases[0].concurrency: must be a valid integer"),
     ("benchmark: {phases: [{concurrency: 2}, {kind: warmup, concurrency: 3}]}", "a warm-up runs at the concurrency"),
     ("benchmark: {artifacts: {level: all}}", "benchmark.artifacts.level: must be 'summary', 'records' or 'raw'"),
+    ("benchmark: {worst: -1}", "run.yaml, line 1: benchmark.worst: must be greater than or equal to 0"),
+    ("benchmark: {endpoint: {batch_size_text: 2}, worst: -1}", "benchmark.worst: must be greater than or equal to 0"),
     ("benchmark: {random_seed: 1.5}", "benchmark.random_seed: must be a valid integer"),
     ("benchmark: &a {endpoint: {extra: {x: *a}}}", "nested too deeply"),
 ]

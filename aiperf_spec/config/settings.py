@@ -178,10 +178,15 @@ class ReportSettings(_Settings, ResultOptions):
 
 
 def create_settings(values: Mapping[str, Any]) -> tuple[ProfileConfig, ReportSettings]:
-    """Sort values by the model that they belong to, and return both; raise `ConfigError` naming what is wrong."""
-    shown = {name: value for name, value in values.items() if name in ReportSettings.model_fields}
-    sent = {name: value for name, value in values.items() if name not in shown}
+    """Return both models from the values of either; raise `ConfigError` naming what is wrong."""
+    sent, shown = split_settings(values)
     return ProfileConfig.create(**sent), ReportSettings.create(**shown)
+
+
+def split_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of `ProfileConfig`, what is unknown among them, and those of `ReportSettings`."""
+    shown = {name: value for name, value in values.items() if name in ReportSettings.model_fields}
+    return {name: value for name, value in values.items() if name not in shown}, shown
 
 
 def _describe(error: ValidationError) -> str:

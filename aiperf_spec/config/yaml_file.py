@@ -14,7 +14,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from aiperf_spec.config.option_table import OPTIONS, keys_of
-from aiperf_spec.config.settings import ProfileConfig, ReportSettings
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings, split_settings
 from aiperf_spec.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
@@ -128,7 +128,7 @@ class _YamlParser:
                 self._fail(entry, f"a second phase of kind {kind}")
             seen.add(kind)
             fields = keys_of(kind)
-            for key in found.keys() - set(_INHERITED["phases"]):
+            for key in (each for each in found if each not in _INHERITED["phases"]):
                 if key in fields:
                     self._set(fields[key], found[key])
                 elif kind == "warmup" and key == "concurrency":
@@ -201,20 +201,19 @@ class _YamlParser:
                 self._fail(origin, f"cannot be written as JSON: {error}")
             except ValidationError as error:
                 self._fail(origin, _message(error.errors()[-1]))
-        shown = {name: value for name, value in self._fields.items() if name in ReportSettings.model_fields}
-        sent = {name: value for name, value in self._fields.items() if name not in shown}
-        try:
-            ProfileConfig(**{"url": "http://placeholder", **sent})
-            ReportSettings(**shown)
-        except ValidationError as error:
-            for problem in error.errors():
-                # What is wrong only together with others may be right together with options.
-                if problem["loc"] and (found := self._origins.get(str(problem["loc"][0]))):
-                    self._fail(found, _message(problem))
-        except ConfigError as error:
-            if "url" not in self._origins:
-                raise
-            self._fail(self._origins["url"], error.message.removeprefix("--url "), error.remedy)
+        sent, shown = split_settings({"url": "http://placeholder", **self._fields})
+        for model, values in ((ProfileConfig, sent), (ReportSettings, shown)):
+            try:
+                model(**values)
+            except ValidationError as error:
+                for problem in error.errors():
+                    # What is wrong only together with others may be right together with options.
+                    if problem["loc"] and (found := self._origins.get(str(problem["loc"][0]))):
+                        self._fail(found, _message(problem))
+            except ConfigError as error:
+                if "url" not in self._origins:
+                    raise
+                self._fail(self._origins["url"], error.message.removeprefix("--url "), error.remedy)
 
     def _mapping(self, value: _Value, known: Iterable[str]) -> dict[str, _Value]:
         known = tuple(known)
