@@ -9,6 +9,7 @@ Large files are added up by processes of their own, which import this module and
 
 from __future__ import annotations
 
+import signal
 from collections import defaultdict
 from dataclasses import dataclass, field
 from operator import add, mul
@@ -198,3 +199,8 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
             terms.clear()
     part.add(terms)
     return part
+
+
+def ignore_interrupt() -> None:
+    """Leave Ctrl-C to the first of several processes, which says what is to be said: it reaches all of a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -21,13 +21,13 @@ def summary_of(file: SummaryFile) -> Summary:
     run_values = {tag: value for tag, value in values.items() if value is not None}
     stats = {metric.tag: _stats(file, metric.tag) for metric in RECORD_METRICS}
     return Summary(
-        succeeded=_count(own.requests.succeeded, run_values.get("request_count")),
-        failed=_count(own.requests.failed, run_values.get("error_request_count")),
-        cancelled=_count(own.requests.cancelled),
+        succeeded=_count(own.requests.get("succeeded"), run_values.get("request_count")),
+        failed=_count(own.requests.get("failed"), run_values.get("error_request_count")),
+        cancelled=_count(own.requests.get("cancelled")),
         record_stats={tag: described for tag, described in stats.items() if described is not None},
         run_values=run_values,
         acceptance=PooledAcceptance(
-            requests=_count(own.requests.with_acceptance, file.metric("spec_decode_steps", "count")),
+            requests=_count(own.requests.get("with_acceptance"), file.metric("spec_decode_steps", "count")),
             steps=_count(run_values.get("total_spec_decode_steps")),
             proposed=_count(run_values.get("total_draft_tokens")),
             accepted=_count(run_values.get("total_accepted_draft_tokens")),

@@ -44,18 +44,6 @@ class Tolerant(BaseModel):
             return cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
 
 
-class Model(Tolerant):
-    """A model that was asked."""
-
-    name: str | None = None
-
-
-class Models(Tolerant):
-    """The models that were asked."""
-
-    items: list[Maybe[Model]] = []
-
-
 class Endpoint(Tolerant):
     """What was asked, and how; `model_names` is AIPerf's before its second configuration format."""
 
@@ -86,28 +74,15 @@ class Phase(Tolerant):
     rate: Number | None = None
 
 
-class OldInput(Tolerant):
-    """Where AIPerf had its dataset selectors before its second configuration format."""
-
-    custom_dataset_type: str | None = None
-    public_dataset: str | None = None
-
-
 class InputConfig(Tolerant):
     """The configuration of the run."""
 
-    models: Models = Models()
+    models: dict[str, Maybe[list[Maybe[dict[str, Maybe[str]]]]]] = {}
     endpoint: Endpoint = Endpoint()
     datasets: list[Maybe[Dataset]] = []
     phases: list[Maybe[Phase]] = []
-    input: OldInput = OldInput()
-
-
-class Server(Tolerant):
-    """The server that was asked."""
-
-    url: Text | None = None
-    owned_by: Text | None = None
+    input: dict[str, Maybe[str]] = {}
+    """Where AIPerf had its dataset selectors before its second configuration format."""
 
 
 class Prompts(Tolerant):
@@ -115,15 +90,6 @@ class Prompts(Tolerant):
 
     type: Text | None = None
     turns: Count | None = None
-
-
-class Requests(Tolerant):
-    """How many requests ended how."""
-
-    succeeded: Number | None = None
-    failed: Number | None = None
-    cancelled: Number | None = None
-    with_acceptance: Number | None = None
 
 
 class Category(Tolerant):
@@ -163,10 +129,11 @@ class Reconciled(Tolerant):
 class OwnPart(Tolerant):
     """What this program adds to AIPerf's keys."""
 
-    server: Server = Server()
+    server: dict[str, Maybe[Text]] = {}
     prompts: Prompts = Prompts()
     stopped_by: Text | None = None
-    requests: Requests = Requests()
+    requests: dict[str, Maybe[Number]] = {}
+    """How many requests ended how."""
     drop_reasons: dict[str, Maybe[Number]] = {}
     categories: dict[str, Maybe[Category]] = {}
     reconciliation: Reconciled = Reconciled()
@@ -207,12 +174,12 @@ class SummaryFile(Tolerant):
     @property
     def model(self) -> str | None:
         """The name of the model that was asked."""
-        names = [item.name for item in self.input_config.models.items if item]
+        names = [item.get("name") for item in self.input_config.models.get("items") or () if item]
         return next((name for name in (*names, *self.input_config.endpoint.model_names) if name), None)
 
     @property
     def selectors(self) -> list[str]:
         """AIPerf's selectors of the prompts."""
         found = [dataset.format or dataset.dataset for dataset in self.input_config.datasets if dataset]
-        found += [self.input_config.input.custom_dataset_type, self.input_config.input.public_dataset]
+        found += [self.input_config.input.get(key) for key in ("custom_dataset_type", "public_dataset")]
         return [selector for selector in found if selector]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from operator import add
 from pathlib import Path
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
-from aiperf_spec.analysis.clusters import cluster_keys, measured
+from aiperf_spec.analysis.clusters import cluster_keys, has_turns, measured
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.files import existing, open_binary, unreadable
-from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, Sums, Terms, decode_line, read_part
-from aiperf_spec.artifacts.read.records import LoadedRecords
-from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.artifacts.read.files import existing, unreadable
+from aiperf_spec.artifacts.read.record_lines import Sums, Terms, ignore_interrupt, read_part
+from aiperf_spec.artifacts.read.records import LoadedRecords, RecordStream
+from aiperf_spec.models.run import Phase, RequestRecord
 
 _SHARE = 128 << 20
 """Bytes for which another process is worth its start."""
@@ -57,7 +55,7 @@ def read_totals(folder: Path, *, clustered: bool = False) -> RecordTotals:
     try:
         totals = _in_processes(path)
         if clustered and totals.has_turns:
-            totals.categories = _by_conversation(_turns(path))
+            totals.categories = _by_conversation(list(_turns(RecordStream(folder))))
     except (OSError, EOFError) as error:
         raise unreadable(path, error) from None
     return totals
@@ -73,7 +71,7 @@ def _in_processes(path: Path) -> RecordTotals:
     # One part is read here, while the other processes start.
     edges = [size * i // processes for i in range(processes + 1)]
     spawn = get_context("spawn")
-    with ProcessPoolExecutor(processes - 1, mp_context=spawn, initializer=_ignore_interrupt) as executor:
+    with ProcessPoolExecutor(processes - 1, mp_context=spawn, initializer=ignore_interrupt) as executor:
         others = executor.map(read_part, [path] * (processes - 1), edges[1:-1], edges[2:])
         totals.take(read_part(path, 0, edges[1]))
         for part in others:
@@ -81,35 +79,14 @@ def _in_processes(path: Path) -> RecordTotals:
     return totals
 
 
-def _ignore_interrupt() -> None:
-    # Ctrl-C reaches every process of a terminal; the first of them says what is to be said.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _turns(path: Path) -> list[_Turn]:
-    turns = []
-    with open_binary(path) as file:
-        for text in file:
-            with suppress(*NO_RECORD):
-                line = decode_line(text)
-                if line.measured and line.spec_decode_acceptance is not None:
-                    about = line.metadata
-                    index, turn, prompt = about.session_num, about.turn_index or 0, about.conversation_id or ""
-                    turns.append(_turn(index, turn, prompt, about.source_kind or None, line.spec_decode_acceptance))
-    return turns
-
-
 def add_up(loaded: LoadedRecords, *, clustered: bool = False) -> RecordTotals:
     """Return the totals of records that are at hand; the same as `read_totals` returns of their file."""
     totals = RecordTotals(unreadable=len(loaded.unreadable))
-    turns = []
-    for record in measured(loaded.records):
-        totals.succeeded += 1
-        totals.has_turns |= record.turn_index > 0
-        if record.acceptance is not None:
-            turn = _turn(record.index, record.turn_index, record.prompt_id, record.category, record.acceptance)
-            turns.append(turn)
-            totals.categories.setdefault(turn.category, CategoryTotals()).add(*turn.terms)
+    records = measured(loaded.records)
+    totals.succeeded, totals.has_turns = len(records), has_turns(records)
+    turns = list(_turns(records))
+    for turn in turns:
+        totals.categories.setdefault(turn.category, CategoryTotals()).add(*turn.terms)
     if clustered and totals.has_turns:
         totals.categories = _by_conversation(turns)
     return totals
@@ -124,11 +101,12 @@ class _Turn:
     terms: Terms
 
 
-def _turn(
-    index: int, turn: int, prompt: str, category: str | None, acceptance: Acceptance | SpecDecodeAcceptanceRecord
-) -> _Turn:
-    terms = acceptance.num_accepted_draft_tokens, acceptance.num_spec_steps, acceptance.num_draft_tokens
-    return _Turn(index, turn, prompt, category, terms)
+def _turns(records: Iterable[RequestRecord]) -> Iterator[_Turn]:
+    # Little of each, for there may be millions.
+    for record in records:
+        if record.phase is Phase.PROFILING and record.succeeded and (found := record.acceptance) is not None:
+            terms = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
+            yield _Turn(record.index, record.turn_index, record.prompt_id, record.category, terms)
 
 
 def _by_conversation(turns: Sequence[_Turn]) -> dict[str | None, CategoryTotals]:
