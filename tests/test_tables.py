@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
-from aiperf_spec.analysis.comparison.mismatches import Run
+from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import analyse
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.metrics.summary import summarise
@@ -22,9 +24,9 @@ from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.histogram import folded, sparkline
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.side_by_side import runs_table
-from aiperf_spec.render.tables import run_report
+from aiperf_spec.render.tables import run_report, runs_table
 from aiperf_spec.render.text import middle, narrow, number, printable
+from aiperf_spec.render.words import WORDS
 from tests.records import failed, record
 from tests.simulated_runs import simulated_run
 
@@ -203,6 +205,20 @@ def test_every_notice_has_words() -> None:
     }
     for kind in NoticeKind:
         assert notice_text(Notice(kind, values))
+
+
+def test_every_reason_has_words_and_no_word_is_for_nothing() -> None:
+    kinds: tuple[tuple[str, type[StrEnum]], ...] = (
+        ("notice", NoticeKind),
+        ("missing", Missing),
+        ("mismatch", MismatchKind),
+        ("no record", DropReason),
+    )
+    for about, kind in kinds:
+        assert WORDS[about].keys() == {str(each) for each in kind}
+    assert WORDS["missing, short"].keys() <= WORDS["missing"].keys()
+    assert WORDS["no record, of ours"].keys() <= WORDS["no record"].keys()
+    assert WORDS["outcome"].keys() <= {str(each) for each in (*DropReason, *ErrorKind)}
 
 
 @pytest.mark.parametrize("width", [80, 140])

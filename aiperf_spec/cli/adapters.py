@@ -6,7 +6,7 @@ from rich.text import Text
 
 from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.text import printable
 
 
@@ -14,8 +14,7 @@ def adapters() -> None:
     """Print each adapter, where its engine puts the object, and who brought it."""
     with translated_errors():
         registry = load_registry()
-    table = new_table("Adapters")
-    add_columns(table, "engine", "payload path", "from", right=False)
+    table = table_of(("<engine", "<payload path", "<from"), title="Adapters")
     for adapter in registry.adapters:
         path = ".".join(adapter.implementation.payload_path)
         table.add_row(

@@ -12,7 +12,7 @@ from aiperf_spec.cli.run import measure, print_run
 from aiperf_spec.cli.terminal import stdout, translated_errors
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
-from aiperf_spec.render.side_by_side import runs_table
+from aiperf_spec.render.tables import runs_table
 from aiperf_spec.simulator import ENGINES, SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from aiperf_spec.cli.terminal import stdout, translated_errors
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 
 _FOLDER = resources.files("aiperf_spec") / "docs"
 _LINK = re.compile(r"\[([^]]+)\]\((?!http)[^)]*\)")
@@ -53,12 +53,9 @@ def _names() -> list[str]:
 
 
 def _list() -> None:
-    table = new_table("Topics")
-    add_columns(table, "topic", right=False)
-    table.add_column("what it is about")
-    for name, summary in topics().items():
-        table.add_row(Text(name), Text(summary))
-    stdout().print(table)
+    about = "what it is about"
+    rows = ((Text(name), Text(summary)) for name, summary in topics().items())
+    stdout().print(table_of(("<topic", f"<{about}"), rows, "Topics", wraps=about))
     stdout().print("spec-profile docs TOPIC shows one.")
 
 

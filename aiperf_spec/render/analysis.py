@@ -16,7 +16,7 @@ from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.report import Analysis, GroupAnalysis
 from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.models.response import PromptAndAnswer
-from aiperf_spec.render.layout import add_columns, new_table, titled
+from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
@@ -28,10 +28,7 @@ def analysis_report(
     analysis: Analysis, *, by_category: bool = False, texts: Mapping[int, PromptAndAnswer] | None = None
 ) -> RenderableType:
     """Return the analysis of a run as tables; `texts` are prompt and answer of outliers by index, at raw level."""
-    parts: list[RenderableType] = []
-    for part in _parts(analysis, texts or {}, by_category=by_category):
-        parts += [part, ""]
-    return Renderables(*parts)
+    return spaced(_parts(analysis, texts or {}, by_category=by_category))
 
 
 def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[RenderableType]:
@@ -56,11 +53,8 @@ def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_categ
 
 def figures_table(analysis: Analysis) -> RenderableType:
     """Return pooled figures with their intervals, and the speed-up taken apart where there is a baseline."""
-    table = new_table("")
-    add_columns(table, "Figure", right=False)
-    add_columns(table, "value", "95 % interval", "n")
     speed = analysis.speed_up
-    rows: list[tuple[str, Estimate, float]] = [
+    figures: list[tuple[str, Estimate, float]] = [
         ("Length, pooled", analysis.run.length, 1),
         ("Rate, pooled (%)", analysis.run.rate, 1),
         ("Output that speculation gave (%)", analysis.coverage, 100),
@@ -68,9 +62,8 @@ def figures_table(analysis: Analysis) -> RenderableType:
         ("ITL, pooled (ms)", analysis.itl_ms, 1),
     ]
     if speed.measured.value is not None:
-        rows.append(("Speed-up, measured", speed.measured, 1))
-    for label, estimate, factor in rows:
-        table.add_row(label, figure(estimate, 2, factor), interval(estimate, 2, factor), count(estimate.n))
+        figures.append(("Speed-up, measured", speed.measured, 1))
+    rows = ((label, figure(e, 2, factor), interval(e, 2, factor), count(e.n)) for label, e, factor in figures)
     lines = [f"Intervals take {analysis.clusters} as what scatters (n), with Student's t."]
     if speed.length is not None and speed.per_step is not None and speed.kept is not None:
         lines.append(
@@ -80,22 +73,21 @@ def figures_table(analysis: Analysis) -> RenderableType:
         )
     elif speed.reason is not None and speed.baseline_itl_ms is not None:
         lines.append(f"No speed-up: {explained(speed.reason)}.")
-    return titled("Analysis", table, lines)
+    return titled("Analysis", table_of(("<Figure", "value", "95 % interval", "n"), rows), lines)
 
 
 def curve_table(curve: PositionCurve, title: str) -> RenderableType:
     """Return S(i) and c(i) with the steps at risk; a line says why c(i) is missing."""
-    table = new_table("")
     known = curve.drafting.at_risk_known
-    add_columns(table, "i", "steps\naccepted", "S(i) %\nof all", "95 %\ninterval")
+    columns, rows = ["i", "steps\naccepted", "S(i) %\nof all", "95 %\ninterval"], []
     if known:
-        add_columns(table, "steps\nat risk", "c(i) %\nof those", "95 %\ninterval")
+        columns += ["steps\nat risk", "c(i) %\nof those", "95 %\ninterval"]
     for each in curve.positions[:_MODELLED_ROWS]:
         row = [str(each.position), count(each.accepted), figure(each.survival, 1, 100), interval(each.survival, 1, 100)]
         if known:
             risk = count(each.at_risk or 0)
             row += [risk, figure(each.conditional, 1, 100), interval(each.conditional, 1, 100)]
-        table.add_row(*row)
+        rows.append(row)
     notes = []
     if not known and curve.drafting.reason is not None:
         notes.append(f"c(i), of those that got as far, is not given: {explained(curve.drafting.reason)}.")
@@ -103,7 +95,7 @@ def curve_table(curve: PositionCurve, title: str) -> RenderableType:
         notes.append("Every step is taken to have proposed the same chain (--assume-chain).")
     if len(curve.positions) > _MODELLED_ROWS:
         notes.append(f"{_MODELLED_ROWS} of {len(curve.positions)} positions shown; analysis.json has all.")
-    return titled(title, table, notes)
+    return titled(title, table_of(columns, rows), notes)
 
 
 def what_if_table(modelled: WhatIf) -> RenderableType:
@@ -112,21 +104,18 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
     if modelled.reason is not None:
         remedy = "; --assume-chain takes it for a chain" if modelled.reason in MENDED_BY_CHAIN else ""
         return Text.assemble((f"{title}\n", "bold"), f"Not given: {explained(modelled.reason)}{remedy}.")
-    table = new_table("")
-    add_columns(table, "k'", "length", "95 % interval")
-    full, cost = modelled.drafting.full, modelled.draft_cost
-    if not full:
-        add_columns(table, "as drafted")
-    if cost is not None:
-        add_columns(table, "speed-up", "95 % interval")
+    full = modelled.drafting.full
+    columns, rows = ["k'", "length", "95 % interval", *([] if full else ["as drafted"])], []
+    if modelled.draft_cost is not None:
+        columns += ["speed-up", "95 % interval"]
     for each in modelled.lengths[:_MODELLED_ROWS]:
         row = [str(each.k), figure(each.length), interval(each.length)]
         if not full:
             row.append(figure(each.as_drafted))
         if each.speedup is not None:
             row += [figure(each.speedup), interval(each.speedup)]
-        table.add_row(*row)
-    return titled(title, table, _modelling_notes(modelled))
+        rows.append(row)
+    return titled(title, table_of(columns, rows), _modelling_notes(modelled))
 
 
 def _modelling_notes(modelled: WhatIf) -> list[str]:
@@ -151,23 +140,27 @@ def _best(modelled: WhatIf) -> str:
 
 def categories_table(analysis: Analysis) -> RenderableType:
     """Return the pooled length and rate of each category with their intervals."""
-    table = new_table("")
-    add_columns(table, "Category", right=False)
-    add_columns(table, "n", "length\npooled", "95 %\ninterval", "rate %\npooled", "95 %\ninterval")
-    for name, group in analysis.categories.items():
-        figures = [figure(group.length), interval(group.length), figure(group.rate), interval(group.rate)]
-        table.add_row(Text(middle(name, 20)), count(group.requests), *figures)
-    return titled("Length and rate per category", table)
+    columns = ("<Category", "n", "length\npooled", "95 %\ninterval", "rate %\npooled", "95 %\ninterval")
+    rows = (
+        (
+            Text(middle(name, 20)),
+            count(group.requests),
+            *(show(estimate) for estimate in (group.length, group.rate) for show in (figure, interval)),
+        )
+        for name, group in analysis.categories.items()
+    )
+    return titled("Length and rate per category", table_of(columns, rows))
 
 
 def best_lengths_table(analysis: Analysis) -> RenderableType:
     """Return the best k' of each category at the given draft cost, an estimate."""
-    table = new_table("")
-    add_columns(table, "Category", right=False)
-    add_columns(table, "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
-    for name, group in analysis.categories.items():
-        table.add_row(Text(middle(name, 20)), count(group.requests), *_best_cells(group))
-    return titled(f"Best k' per category at a draft cost of {analysis.run.what_if.draft_cost:g} (estimate)", table)
+    columns = ("<Category", "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
+    rows = (
+        (Text(middle(name, 20)), count(group.requests), *_best_cells(group))
+        for name, group in analysis.categories.items()
+    )
+    title = f"Best k' per category at a draft cost of {analysis.run.what_if.draft_cost:g} (estimate)"
+    return titled(title, table_of(columns, rows))
 
 
 def _best_cells(group: GroupAnalysis) -> tuple[str, str, str, str]:
@@ -194,11 +187,9 @@ def drift_table(drift: Drift) -> RenderableType:
     if drift.reason is not None:
         return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {explained(drift.reason)}.")
     notes = []
-    if drift.change is not None and drift.change.value is not None:
-        change = drift.change
+    if (change := drift.change) is not None and change.value is not None:
         notes.append(f"Second half of the steps less the first: {signed(change.value)} ({interval(change)}).")
-    if drift.autocorrelation is not None and drift.autocorrelation.value is not None:
-        lag = drift.autocorrelation
+    if (lag := drift.autocorrelation) is not None and lag.value is not None:
         notes.append(f"Autocorrelation of steps' accepted counts at lag 1: {number(lag.value)} ({interval(lag)}).")
     if drift.longest_rejection:
         steps = plural(drift.longest_rejection, "step")
@@ -208,9 +199,8 @@ def drift_table(drift: Drift) -> RenderableType:
         notes.append(f"By tokens put out before: {', '.join(parts)}.")
     if not drift.tenths:
         return Renderables(Text("Drift within responses", style="bold"), Text(" ".join(notes), style="dim"))
-    table = new_table("")
-    add_columns(table, *(str(part) for part in range(1, len(drift.tenths) + 1)))
-    table.add_row(*(figure(tenth) for tenth in drift.tenths))
+    tenths = [str(part) for part in range(1, len(drift.tenths) + 1)]
+    table = table_of(tenths, [map(figure, drift.tenths)])
     return titled(f"Length by tenth of the response ({plural(drift.responses, 'response')})", table, notes)
 
 
@@ -230,10 +220,8 @@ def _prompt_length(analysis: Analysis) -> str:
 
 def outliers_table(outliers: Outliers, texts: Mapping[int, PromptAndAnswer]) -> RenderableType:
     """Return the requests with the smallest acceptance length, and their texts where those were kept."""
-    table = new_table("Worst requests by acceptance length")
-    add_columns(table, "#")
-    add_columns(table, "prompt", "category", right=False)
-    add_columns(table, "length", "steps", "prompt\ntokens")
+    columns = ("#", "<prompt", "<category", "length", "steps", "prompt\ntokens")
+    table = table_of(columns, title="Worst requests by acceptance length")
     for each in outliers.requests:
         turn = f" turn {each.turn_index}" if each.turn_index else ""
         tokens = "–" if each.input_tokens is None else count(each.input_tokens)

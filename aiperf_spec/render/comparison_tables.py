@@ -9,12 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Row, Verdict
-from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind
+from aiperf_spec.analysis.comparison.mismatches import Mismatch
 from aiperf_spec.analysis.comparison.pairing import Key, Pairing
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.render.layout import add_columns, new_table, titled
+from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import explained, interval, signed
 from aiperf_spec.render.text import middle, number, plural, printable
+from aiperf_spec.render.words import worded
 
 _VERDICTS = {
     Verdict.BETTER: ("better", "green"),
@@ -26,33 +27,11 @@ _VERDICTS = {
 _UNMATCHED = 8
 """Prompts without a partner that are named; JSON has all."""
 
-_MISLEADS = {
-    MismatchKind.MODEL: "the models differ ({base}; {candidate}): they write other text, so no difference is "
-    "the drafter's",
-    MismatchKind.ENGINE: "the engines differ ({base}; {candidate}): they count steps and drafts in their own ways",
-    MismatchKind.SAMPLING: "the requests' parameters differ ({base}; {candidate}): acceptance depends on sampling",
-    MismatchKind.DRAFT_LENGTH: "the draft lengths differ (k {base}; {candidate}): a longer draft has the greater "
-    "acceptance length and the lower rate whatever the drafter, so compare latency too",
-    MismatchKind.DRAFTER_SHAPE: "the drafters propose differently ({base}; {candidate})",
-    MismatchKind.CONCURRENCY: "the load differs ({base}; {candidate}): latencies depend on load",
-    MismatchKind.ENDPOINT: "the endpoints differ ({base}; {candidate}): a chat template changes the prompt",
-    MismatchKind.STREAMING: "one run streamed and the other did not",
-    MismatchKind.PROMPTS: "the prompts are of different files ({base}; {candidate})",
-    MismatchKind.PROMPT_TOKENS: "{base} with the same prompt id have prompts of other lengths: other prompts, or "
-    "another template",
-    MismatchKind.CONFIGURATION_UNKNOWN: "{base}: no summary file says how it was configured, so model, sampling and "
-    "concurrency could not be checked",
-}
-
 
 def compare_report(comparisons: ComparisonSet) -> RenderableType:
     """Return every comparison of a set as tables."""
-    parts: list[RenderableType] = []
-    for comparison in comparisons.comparisons:
-        for part in _parts(comparison):
-            parts += [part, ""]
-    parts.append(Text(method(comparisons), style="dim"))
-    return Renderables(*parts)
+    parts = [part for comparison in comparisons.comparisons for part in _parts(comparison)]
+    return Renderables(spaced(parts), Text(method(comparisons), style="dim"))
 
 
 def comparison_report(comparison: Comparison) -> RenderableType:
@@ -78,9 +57,7 @@ def _parts(comparison: Comparison) -> Iterator[RenderableType]:
 
 def mismatch_text(mismatch: Mismatch) -> str:
     """Return what differs between two runs, and why that misleads."""
-    return _MISLEADS[mismatch.kind].format(
-        base=printable(mismatch.base, 120), candidate=printable(mismatch.candidate, 120)
-    )
+    return worded("mismatch", mismatch.kind, {"base": mismatch.base, "candidate": mismatch.candidate})
 
 
 def _pairing(pairing: Pairing) -> Iterator[str]:
@@ -105,10 +82,7 @@ def _label(row: Row) -> str:
 
 def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str] | None = None) -> RenderableType:
     """Return rows with both values, the difference, its interval and the verdict."""
-    table = new_table("")
-    add_columns(table, first, right=False)
-    add_columns(table, "base", "cand.", "diff.", "95 % interval")
-    add_columns(table, "verdict", right=False)
+    table = table_of((f"<{first}", "base", "cand.", "diff.", "95 % interval", "<verdict"))
     reasons: dict[Missing, None] = {}
     for position, row in enumerate(rows):
         found = row.difference

@@ -18,8 +18,8 @@ from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.render.notices import ASK_DIRECTLY
-from aiperf_spec.render.tables import REASONS
 from aiperf_spec.render.text import count, number, plural, printable
+from aiperf_spec.render.words import WORDS
 
 
 @dataclass(slots=True, frozen=True)
@@ -151,7 +151,7 @@ def _reporting(record: RequestRecord, engine: EngineDescription | None) -> tuple
         if record.drop_reason is DropReason.ZERO_STEP:
             return "on", "green"
         reason = record.drop_reason or DropReason.ABSENT
-        return ("off: " if reason is DropReason.ABSENT else "unusable: ") + REASONS[reason], "red"
+        return ("off: " if reason is DropReason.ABSENT else "unusable: ") + WORDS["no record"][reason], "red"
     if engine is not None and engine.per_step_option is not None:
         return ("on, summary" if acceptance.per_step_accepted is None else "on, detailed"), "green"
     return "on", "green"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.missing import explained, figure, interval, signed
 from aiperf_spec.render.text import number, printable
 
@@ -19,11 +19,7 @@ _DECIMALS = 4
 
 def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: str = "Gates") -> RenderableType:
     """Return each gate with the value that it was held against, and lines that say what could not be judged."""
-    table = new_table(title)
-    table.add_column("gate")
-    add_columns(table, "of", right=False)
-    add_columns(table, "value", "95 % interval", "bound")
-    add_columns(table, "", right=False)
+    table = table_of(("<gate", "<of", "value", "95 % interval", "bound", "<"), title=title, wraps="gate")
     notes = []
     for result in results:
         outcome = Text("met", style="green") if result.passed else Text("not met", style="bold red")

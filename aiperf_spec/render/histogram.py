@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.text import count
 
 _FOLD = 8
@@ -30,9 +30,7 @@ def histogram_table(histogram: Mapping[int, int]) -> Table:
     rows = folded(histogram)
     total = sum(steps for _, steps in rows)
     peak = max(steps for _, steps in rows)
-    table = new_table("Accepted drafts per verify step")
-    add_columns(table, "accepted", "steps", "share %")
-    add_columns(table, "", right=False)
+    table = table_of(("accepted", "steps", "share %", "<"), title="Accepted drafts per verify step")
     for label, steps in rows:
         bar = "█" * round(_BAR * steps / peak) or ("▏" if steps else "")
         table.add_row(label, count(steps), f"{100 * steps / total:.1f}", Text(bar, style="cyan"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.console import Group as Renderables
@@ -11,9 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 
-def new_table(title: str) -> Table:
-    """Return an empty table: a title, a rule under the header, and no wider than it needs to be."""
-    return Table(
+def table_of(
+    columns: Iterable[str | Text],
+    rows: Iterable[Iterable[RenderableType]] = (),
+    title: str | Text = "",
+    wraps: str = "",
+) -> Table:
+    """Return a table with a rule under the header, no wider than it needs to be.
+
+    Figures stand to the right; a column that is marked as "<name" holds text, which stands to the left. No column but
+    the one named by `wraps` is broken where the terminal is narrow.
+    """
+    table = Table(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -23,12 +32,13 @@ def new_table(title: str) -> Table:
         padding=(0, 1, 0, 0),
         collapse_padding=True,
     )
-
-
-def add_columns(table: Table, *names: str, right: bool = True) -> None:
-    """Add columns that never wrap; figures stand to the right."""
-    for name in names:
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    for column in columns:
+        text = isinstance(column, str) and column.startswith("<")
+        name = column[1:] if text else column
+        table.add_column(name, justify="left" if text else "right", no_wrap=not wraps or name != wraps)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def titled(title: str, table: Table, notes: Sequence[str] = ()) -> RenderableType:
@@ -40,3 +50,8 @@ def titled(title: str, table: Table, notes: Sequence[str] = ()) -> RenderableTyp
     if notes:
         parts.append(Text(" ".join(notes), style="dim"))
     return Renderables(*parts)
+
+
+def spaced(parts: Iterable[RenderableType]) -> Renderables:
+    """Return tables and texts below each other, an empty line after each."""
+    return Renderables(*(each for part in parts for each in (part, "")))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _TITLES = {
@@ -35,11 +35,8 @@ _GAUGE = (
 
 def matrix_report(matrix: Matrix, *, intervals: bool, width: int | None) -> RenderableType:
     """Return the matrix with its notes, in as many tables side by side as `width` asks for; None puts all in one."""
-    parts: list[RenderableType] = []
-    for table in _tables(matrix, intervals=intervals, width=width):
-        parts += [table, ""]
-    parts.append(Text("\n".join(notes(matrix, intervals=intervals)), style="dim"))
-    return Renderables(*parts)
+    tables = spaced(_tables(matrix, intervals=intervals, width=width))
+    return Renderables(tables, Text("\n".join(notes(matrix, intervals=intervals)), style="dim"))
 
 
 def _tables(matrix: Matrix, *, intervals: bool, width: int | None) -> Iterator[Table]:
@@ -68,10 +65,7 @@ def _names(matrix: Matrix) -> list[list[str]]:
 
 
 def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, intervals: bool) -> Table:
-    table = new_table(_TITLES[matrix.metric])
-    add_columns(table, "Model", right=False)
-    for name in columns:
-        table.add_column(Text(printable(name, 40)), justify="right", no_wrap=True)
+    table = table_of(["<Model", *(Text(printable(name, 40)) for name in columns)], title=_TITLES[matrix.metric])
     for row, lines in zip(matrix.rows, names, strict=True):
         cells: list[list[str]] = []
         for name in columns:

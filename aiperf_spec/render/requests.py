@@ -8,43 +8,21 @@ from rich.text import Text
 
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.metrics.latency import request_latency, time_to_first_token
-from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.render.histogram import sparkline
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.text import count, middle, number, printable
+from aiperf_spec.render.words import WORDS
 
 _RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
-
-_SHORT: dict[str, str] = {
-    DropReason.ZERO_STEP: "0 steps",
-    DropReason.MULTI_SEQUENCE: "several",
-    DropReason.AMBIGUOUS: "ambiguity",
-    DropReason.UNRECOGNIZED: "unknown",
-    **dict.fromkeys((ErrorKind.CONNECT_ERROR, ErrorKind.CONNECT_TIMEOUT, ErrorKind.PROXY_ERROR), "connect"),
-    **dict.fromkeys((ErrorKind.READ_ERROR, ErrorKind.WRITE_ERROR, ErrorKind.REMOTE_PROTOCOL_ERROR), "hung up"),
-    **dict.fromkeys((ErrorKind.READ_TIMEOUT, ErrorKind.WRITE_TIMEOUT), "timeout"),
-    ErrorKind.DECODING_ERROR: "garbled",
-    ErrorKind.TRANSPORT_ERROR: "error",
-    ErrorKind.SERVER_ERROR: "error",
-    ErrorKind.INCOMPLETE: "cut off",
-    ErrorKind.MALFORMED: "garbled",
-}
-"""Words that fit the column; the tables of failures and of missing records have the full names."""
 
 
 def requests_table(result: RunResult, rows: int) -> RenderableType:
     """Return the first `rows` requests, and a line that says where the others are."""
     records = result.profiled()
     shown = records[:rows]
-    table = new_table("Requests")
-    add_columns(table, "#")
-    add_columns(table, "category", "outcome", right=False)
-    add_columns(table, *(name.replace(" ", "\n") for name in _RIGHT))
-    # The only column that gives way where the terminal is narrow.
-    table.add_column("hist")
-    for record in shown:
-        table.add_row(*_row(record))
+    columns = ("#", "<category", "<outcome", *(name.replace(" ", "\n") for name in _RIGHT), "<hist")
+    table = table_of(columns, map(_row, shown), "Requests", wraps="hist")
     return Renderables(table, Text(_rest(result, len(records), len(shown)), style="dim"))
 
 
@@ -74,9 +52,9 @@ def _outcome(record: RequestRecord) -> Text:
     if record.error is not None:
         if record.error.kind is ErrorKind.HTTP_STATUS:
             return Text(f"HTTP {record.error.status}", style="red")
-        return Text(_SHORT.get(record.error.kind, record.error.kind), style="red")
+        return Text(WORDS["outcome"].get(record.error.kind, record.error.kind), style="red")
     if record.drop_reason is not None:
-        return Text(_SHORT.get(record.drop_reason, record.drop_reason), style="yellow")
+        return Text(WORDS["outcome"].get(record.drop_reason, record.drop_reason), style="yellow")
     return Text("ok", style="green")
 
 

@@ -7,15 +7,14 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.text import count, plural, printable
+from aiperf_spec.render.words import WORDS
 
 
 def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
     """Return both sides of each count, the difference, and what it means."""
-    table = new_table("What the server counted")
-    add_columns(table, "", right=False)
-    add_columns(table, "requests", "server", "difference")
+    table = table_of(("<", "requests", "server", "difference"), title="What the server counted")
     for row in reconciliation.counts:
         difference = "–" if row.difference is None else f"{row.difference:+,}" if row.difference else "0"
         table.add_row(row.name, count(row.requests), "reset" if row.server is None else count(row.server), difference)
@@ -61,17 +60,6 @@ def _accounts(reconciliation: Reconciliation, own: int) -> str:
 
 def _silent(reconciliation: Reconciliation) -> str:
     total = sum(reconciliation.silent.values())
-    parts = (
-        f"{count(requests)} {printable(_REASONS.get(reason, reason))}"
-        for reason, requests in reconciliation.silent.items()
-    )
+    words = WORDS["no record, of ours"]
+    parts = (f"{count(n)} {printable(words.get(reason, reason))}" for reason, n in reconciliation.silent.items())
     return f"{plural(total, 'request')} of ours ({', '.join(parts)})"
-
-
-_REASONS = {
-    "absent": "without acceptance in the response",
-    "multi_sequence": "with several sequences",
-    "malformed": "with a payload that contradicts itself",
-    "ambiguous": "with a payload that several adapters claim",
-    "unrecognized": "with a payload that no adapter knows",
-}

@@ -12,7 +12,7 @@ from aiperf_spec.metrics.latency import inter_token_latency, request_latency, ti
 from aiperf_spec.metrics.stats import describe
 from aiperf_spec.metrics.table import RECORD_METRICS, Group
 from aiperf_spec.models.run import RequestRecord, RunResult
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import table_of
 from aiperf_spec.render.text import count, number
 
 _CAPTION = (
@@ -26,9 +26,7 @@ def server_timing_table(result: RunResult) -> RenderableType | None:
     timed = [record for record in result.profiled() if record.succeeded and record.server_timing is not None]
     if not timed:
         return None
-    table = new_table("Server-side timing, medians")
-    add_columns(table, "", right=False)
-    add_columns(table, "n", "server", "here")
+    table = table_of(("<", "n", "server", "here"), title="Server-side timing, medians")
     for metric in RECORD_METRICS:
         if metric.group is not Group.SERVER:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
@@ -14,34 +14,22 @@ from aiperf_spec.metrics.gaps import loop_lag
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
-from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
-from aiperf_spec.render.layout import add_columns, new_table
+from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.requests import requests_table
 from aiperf_spec.render.server_counts import reconciliation_table
 from aiperf_spec.render.server_timing import server_timing_table
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
+from aiperf_spec.render.words import WORDS
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
-
-REASONS = {
-    DropReason.ABSENT: "the response reported no acceptance",
-    DropReason.ZERO_STEP: "reported, but no verify step ran",
-    DropReason.MULTI_SEQUENCE: "several sequences in one response: n, best_of or several prompts",
-    DropReason.AMBIGUOUS: "several adapters claim the payload",
-    DropReason.UNRECOGNIZED: "no adapter knows the payload",
-    DropReason.MALFORMED: "the payload contradicts itself",
-    DropReason.FAILED: "the request failed",
-}
+_POOLED = ("length\npooled", "length\nmean", "rate %\npooled")
 
 
 def run_report(result: RunResult, summary: Summary, *, rows: int) -> RenderableType:
     """Return everything that a run prints on stdout, at most `rows` single requests among it."""
-    parts: list[RenderableType] = []
-    for part in _parts(result, summary, rows):
-        parts += [part, ""]
-    return Renderables(*parts)
+    return spaced(_parts(result, summary, rows))
 
 
 def brief_report(summary: Summary) -> RenderableType:
@@ -133,10 +121,8 @@ def _outcome(result: RunResult, summary: Summary) -> Text:
 
 def errors_table(summary: Summary) -> Table:
     """Return the failures by kind, with the first message of each."""
-    table = new_table("Failed requests")
-    add_columns(table, "Kind", right=False)
-    add_columns(table, "Requests")
-    table.add_column("First message")
+    columns = ("<Kind", "Requests", "<First message")
+    table = table_of(columns, title="Failed requests", wraps="First message")
     for group in summary.errors:
         error = group.first
         kind = f"{error.kind} {error.status}" if error.kind == "http_status" else str(error.kind)
@@ -145,11 +131,8 @@ def errors_table(summary: Summary) -> Table:
 
 
 def _stats_table(title: str, better: str) -> Table:
-    table = new_table("")
-    table.title = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
-    add_columns(table, "Metric", right=False)
-    add_columns(table, "n", *_COLUMNS)
-    return table
+    heading = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
+    return table_of(("<Metric", "n", *_COLUMNS), title=heading)
 
 
 def _label(metric: RecordMetric | RunMetric) -> str:
@@ -199,20 +182,18 @@ def coverage_table(summary: Summary) -> RenderableType:
     """Return why requests have no acceptance record; a line where all have one."""
     if not summary.drop_reasons:
         return Text(f"Every one of {plural(summary.total, 'request')} has an acceptance record.", style="dim")
-    table = new_table("Requests without an acceptance record")
-    add_columns(table, "Reason", right=False)
-    add_columns(table, "Requests")
-    table.add_column("Meaning")
-    for reason, requests in summary.drop_reasons.items():
-        table.add_row(str(reason), f"{count(requests)} of {count(summary.total)}", REASONS[reason])
-    return table
+    rows = (
+        (str(reason), f"{count(requests)} of {count(summary.total)}", WORDS["no record"][reason])
+        for reason, requests in summary.drop_reasons.items()
+    )
+    columns = ("<Reason", "Requests", "<Meaning")
+    return table_of(columns, rows, "Requests without an acceptance record", wraps="Meaning")
 
 
 def categories_table(categories: dict[str, CategorySummary]) -> Table:
     """Return acceptance per category; `n` is the requests with a record, of those that succeeded."""
-    table = new_table("Acceptance per category")
-    add_columns(table, "Category", right=False)
-    add_columns(table, "n", "length\npooled", "length\nmean", "rate %\npooled", "steps", "accepted", "proposed")
+    columns = ("<Category", "n", *_POOLED, "steps", "accepted", "proposed")
+    table = table_of(columns, title="Acceptance per category")
     for name, category in categories.items():
         pooled = category.acceptance
         table.add_row(
@@ -226,3 +207,28 @@ def categories_table(categories: dict[str, CategorySummary]) -> Table:
             count(pooled.proposed),
         )
     return table
+
+
+def runs_table(runs: Sequence[tuple[str, Summary]]) -> Table:
+    """Return one row a run: `n` is the requests with an acceptance record, of those that succeeded."""
+    columns = ("<run", "n", *_POOLED, "steps", "TTFT ms\np50", "ITL ms\np50", "output\ntok/s")
+    table = table_of(columns, title="Runs side by side")
+    for name, summary in runs:
+        pooled = summary.acceptance
+        table.add_row(
+            Text(middle(name, 20)),
+            f"{count(pooled.requests)}/{count(summary.succeeded)}",
+            number(pooled.length),
+            number(_stat(summary, "spec_decode_acceptance_length", "avg")),
+            number(pooled.rate_percent),
+            count(pooled.steps),
+            number(_stat(summary, "time_to_first_token", "p50")),
+            number(_stat(summary, "inter_token_latency", "p50")),
+            number(summary.run_values.get("output_token_throughput")),
+        )
+    return table
+
+
+def _stat(summary: Summary, tag: str, name: str) -> float | None:
+    stats = summary.record_stats.get(tag)
+    return None if stats is None else stats.value(name)
