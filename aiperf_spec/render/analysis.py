@@ -141,15 +141,11 @@ def _best(modelled: WhatIf) -> str:
 def categories_table(analysis: Analysis) -> RenderableType:
     """Return the pooled length and rate of each category with their intervals."""
     columns = ("<Category", "n", "length\npooled", "95 %\ninterval", "rate %\npooled", "95 %\ninterval")
-    rows = (
-        (
-            Text(middle(name, 20)),
-            count(group.requests),
-            *(show(estimate) for estimate in (group.length, group.rate) for show in (figure, interval)),
-        )
-        for name, group in analysis.categories.items()
-    )
-    return titled("Length and rate per category", table_of(columns, rows))
+    table = table_of(columns)
+    for name, group in analysis.categories.items():
+        figures = (figure(group.length), interval(group.length), figure(group.rate), interval(group.rate))
+        table.add_row(Text(middle(name, 20)), count(group.requests), *figures)
+    return titled("Length and rate per category", table)
 
 
 def best_lengths_table(analysis: Analysis) -> RenderableType:
