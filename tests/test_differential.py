@@ -17,10 +17,9 @@ from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.wire.chunk import parse_event
-from aiperf_spec.wire.outcome import request_failure
+from aiperf_spec.wire.outcome import request_failure, timing
 from aiperf_spec.wire.request_body import asks_for_several_sequences
 from aiperf_spec.wire.sse import SSEEvent
-from aiperf_spec.wire.timing import timing
 
 FOLDER = Path(__file__).parent / "aiperf" / "vllm-speedbench"
 

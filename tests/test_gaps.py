@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiperf_spec.metrics import gaps as module
 from aiperf_spec.metrics.gaps import describe_gaps
 from aiperf_spec.metrics.stats import STAT_NAMES, describe
-from aiperf_spec.wire.timing import pack_gaps
+from aiperf_spec.wire.outcome import pack_gaps
 
 GAPS = st.one_of(st.integers(0, 3), st.integers(0, 200_000), st.integers(0, 2**31), st.integers(2**32, 2**40))
 

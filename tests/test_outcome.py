@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from array import array
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.models.run import ErrorKind
-from aiperf_spec.wire.outcome import request_failure
+from aiperf_spec.wire.outcome import Timing, answer_message, request_failure, timing
+from aiperf_spec.wire.response_reader import ResponseReader
 
 OPENER = ParsedResponse(1, choice_indices=(0,))
 TOKEN = ParsedResponse(2, text="a", is_content=True, choice_indices=(0,))
@@ -115,3 +121,85 @@ def test_a_stream_without_a_token_is_empty(responses: list[ParsedResponse]) -> N
 
 def test_a_body_without_a_token_is_empty() -> None:
     assert kind_of([EMPTY_BODY], is_stream=False) is ErrorKind.EMPTY
+
+
+def content(at: int) -> ParsedResponse:
+    return ParsedResponse(at, text="x", is_content=True)
+
+
+def other(at: int) -> ParsedResponse:
+    return ParsedResponse(at, usage=Usage(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("responses", "expected"),
+    [
+        ([], Timing(None, None, array("q"))),
+        ([other(5), other(9)], Timing(None, None, array("q"))),
+        ([content(10)], Timing(10, 10, array("q"))),
+        ([content(10), content(30), content(31)], Timing(10, 31, array("q", [20, 1]))),
+        ([content(10), content(10)], Timing(10, 10, array("q", [0]))),
+        ([other(1), content(10), other(15), content(30), other(90), other(95)], Timing(10, 30, array("q", [20]))),
+    ],
+    ids=["nothing", "no content", "one", "three", "two at once", "openers, pings and trailers count for nothing"],
+)
+def test_a_stream(responses: list[ParsedResponse], expected: Timing) -> None:
+    assert timing(responses, is_stream=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("responses", "end"), [([], None), ([content(10)], 10), ([other(10)], 10), ([content(3), content(5), other(8)], 8)]
+)
+def test_a_body_ends_when_all_of_it_came(responses: list[ParsedResponse], end: int | None) -> None:
+    assert timing(responses, is_stream=False) == Timing(None, end, None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**18), st.booleans()), max_size=30))
+def test_gaps_add_up_to_the_time_between_first_and_last(moments: list[tuple[int, bool]]) -> None:
+    responses = [content(at) if counts else other(at) for at, counts in sorted(moments)]
+    moment = timing(responses, is_stream=True)
+    assert moment.chunk_gaps_ns is not None
+    if moment.first_content_ns is None or moment.last_content_ns is None:
+        assert not moment.chunk_gaps_ns
+    else:
+        assert sum(moment.chunk_gaps_ns) == moment.last_content_ns - moment.first_content_ns
+        assert len(moment.chunk_gaps_ns) == sum(counts for _, counts in moments) - 1
+        assert min(moment.chunk_gaps_ns, default=0) >= 0
+
+
+def test_the_text_of_all_responses() -> None:
+    responses = [ParsedResponse(0, text="a", is_content=True), ParsedResponse(1), ParsedResponse(2, text="b")]
+    assert answer_message(responses) == {"role": "assistant", "content": "ab"}
+
+
+def test_reasoning_is_left_out() -> None:
+    responses = [ParsedResponse(0, reasoning="hm", is_content=True), ParsedResponse(1, text="a", is_content=True)]
+    assert answer_message(responses) == {"role": "assistant", "content": "a"}
+
+
+def test_tool_calls_are_put_together_from_their_pieces() -> None:
+    pieces: list[list[dict[str, Any]]] = [
+        [{"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": ""}}],
+        [{"index": 0, "function": {"arguments": '{"a"'}}],
+        [{"index": 1, "id": "2", "type": "function", "function": {"name": "g", "arguments": "{}"}}],
+        [{"index": 0, "id": None, "function": {"arguments": ": 1}"}}],
+    ]
+    assert answer_message([ParsedResponse(0, tool_calls=tuple(calls)) for calls in pieces]) == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+            {"id": "2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+        ],
+    }
+
+
+def test_a_whole_message_keeps_its_calls() -> None:
+    call = b'{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
+    body = b'{"choices": [{"index": 0, "message": {"content": "x", "tool_calls": [' + call + b", " + call + b"]}}]}"
+    reader = ResponseReader(())
+    reader.feed(body, 0)
+    reader.finish(0)
+    message = answer_message(reader.responses)
+    assert message["content"] == "x"
+    assert [made["function"]["name"] for made in message["tool_calls"]] == ["f", "f"]

@@ -9,7 +9,7 @@ from itertools import islice
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, Phase
-from aiperf_spec.wire.answer import answer_message
+from aiperf_spec.wire.outcome import answer_message
 from aiperf_spec.workload.prompts import Prompt
 
 

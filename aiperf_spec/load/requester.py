@@ -24,10 +24,9 @@ from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
-from aiperf_spec.wire.outcome import request_failure
+from aiperf_spec.wire.outcome import Timing, request_failure, timing
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompt_text
 from aiperf_spec.wire.response_reader import Events, ResponseReader
-from aiperf_spec.wire.timing import NO_TIMING, timing
 
 Sink = Callable[[RequestRecord], None]
 
@@ -113,7 +112,7 @@ class Requester:
             usage, engine_timing = last_usage(responses), self._registry.server_timing(responses)
             acceptance, drop_reason = self._registry.read(responses, several_sequences=asks_for_several_sequences(body))
         else:
-            moments, usage, engine_timing = NO_TIMING, None, None
+            moments, usage, engine_timing = Timing(), None, None
             acceptance, drop_reason = None, DropReason.FAILED
             if error.kind is not ErrorKind.CANCELLED:
                 unsent_turns = planned.later_turns

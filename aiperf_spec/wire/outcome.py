@@ -1,6 +1,11 @@
-"""Judge a response that has ended: did the request succeed?"""
+"""Say what came of a response that has ended: success or failure, its moments, its message for the next turn."""
 
 from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from operator import sub
+from typing import Any, NamedTuple
 
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, RequestError
@@ -33,3 +38,76 @@ def request_failure(responses: list[ParsedResponse], *, is_stream: bool) -> Requ
     if usage is None or not usage.completion_tokens:
         return RequestError(ErrorKind.EMPTY, "the server sent no token")
     return None
+
+
+class Timing(NamedTuple):
+    """The moments that latencies are made of, in ns of the monotonic clock; None where the moment never came."""
+
+    first_content_ns: int | None = None
+    last_content_ns: int | None = None
+    chunk_gaps_ns: array[int] | None = None
+
+
+def timing(responses: list[ParsedResponse], *, is_stream: bool) -> Timing:
+    """Return a response's timing: of content responses only, so that trailing usage never lengthens it.
+
+    A body that came in one piece has an end, but no first token and no gaps.
+    """
+    if not is_stream:
+        return Timing(last_content_ns=responses[-1].arrival_ns if responses else None)
+    stamps: list[int] = []
+    for response in responses:
+        if response.is_content:
+            stamps += response.arrivals_ns or (response.arrival_ns,)
+    if not stamps:
+        return Timing(chunk_gaps_ns=array("I"))
+    return Timing(stamps[0], stamps[-1], pack_gaps(list(map(sub, stamps[1:], stamps))))
+
+
+def pack_gaps(gaps: Sequence[int]) -> array[int]:
+    """Return gaps in ns as an array: of 4 bytes each, or of 8 where one is over 4.2 s or below zero.
+
+    A run keeps every gap, for exact percentiles; this halves what that takes.
+    """
+    try:
+        return array("I", gaps)
+    except OverflowError:
+        return array("q", gaps)
+
+
+def answer_message(responses: list[ParsedResponse]) -> dict[str, Any]:
+    """Return the assistant's message: its content, and its tool calls where it made some.
+
+    Reasoning is left out, as chat templates leave it out of earlier turns. `content` is null only beside tool calls.
+    """
+    content = "".join(response.text for response in responses)
+    calls = _tool_calls(responses)
+    if not calls:
+        return {"role": "assistant", "content": content}
+    return {"role": "assistant", "content": content or None, "tool_calls": calls}
+
+
+def _tool_calls(responses: list[ParsedResponse]) -> list[dict[str, Any]]:
+    # A stream brings a call in pieces: id and name first, then its arguments bit by bit, told apart by the index.
+    whole: dict[Any, dict[str, Any]] = {}
+    for response in responses:
+        for position, piece in enumerate(response.tool_calls):
+            index = piece.get("index")
+            call = whole.setdefault(index if isinstance(index, int) else position, {})
+            _add_piece(call, piece)
+    return list(whole.values())
+
+
+def _add_piece(call: dict[str, Any], piece: dict[str, Any]) -> None:
+    for key, value in piece.items():
+        if key == "index" or value is None:
+            continue
+        known = call.get(key)
+        if isinstance(value, dict):
+            inner = known if isinstance(known, dict) else {}
+            call[key] = inner
+            _add_piece(inner, value)
+        elif key == "arguments" and isinstance(known, str) and isinstance(value, str):
+            call[key] = known + value
+        else:
+            call[key] = value
