@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from operator import mul
 
 from aiperf_spec.metrics.stats import PERCENTILES, Stats, describe, percentile_of_ranks, percentile_ranks
@@ -41,7 +42,7 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
         ordered = sorted(chain.from_iterable(arrays))
     else:
         ranks = {rank for q in PERCENTILES for rank in percentile_ranks(count, q)}
-        ordered = _values_at(arrays, sorted(ranks | {0, count - 1}))
+        ordered = _values_at(arrays, ranks | {0, count - 1})
     return Stats(
         count=count,
         avg=total / count / NS_PER_MS,
@@ -53,32 +54,23 @@ def describe_gaps(arrays: Sequence[array[int]]) -> Stats | None:
     )
 
 
-def _values_at(arrays: Sequence[array[int]], ranks: list[int]) -> dict[int, int]:
-    """Return the value at each of the ascending ranks, as if all gaps were sorted."""
+def _values_at(arrays: Sequence[array[int]], ranks: set[int]) -> dict[int, int]:
+    """Return the value at each rank, as if all gaps were sorted."""
     coarse: Counter[int] = Counter()
     for gaps in arrays:
         coarse.update(_upper(gaps))
-    wanted: dict[int, list[tuple[int, int]]] = {}
-    below, pending = 0, list(ranks)
-    for bucket in sorted(coarse):
-        above = below + coarse[bucket]
-        while pending and pending[0] < above:
-            rank = pending.pop(0)
-            wanted.setdefault(bucket, []).append((rank, rank - below))
-        below = above
-    fine: Counter[int] = Counter()
+    wanted = set(_counted_at(coarse, ranks).values())
+    # Of buckets in which no rank lies, only how many gaps they hold matters.
+    fine = Counter({bucket << _SHIFT: number for bucket, number in coarse.items() if bucket not in wanted})
     for gaps in arrays:
         fine.update([gap for gap in gaps if gap >> _SHIFT in wanted])
-    values: dict[int, int] = {}
-    below, bucket = 0, -1
-    for value in sorted(fine):
-        if value >> _SHIFT != bucket:
-            below, bucket = 0, value >> _SHIFT
-        below += fine[value]
-        asked = wanted[bucket]
-        while asked and asked[0][1] < below:
-            values[asked.pop(0)[0]] = value
-    return values
+    return _counted_at(fine, ranks)
+
+
+def _counted_at(counts: Counter[int], ranks: set[int]) -> dict[int, int]:
+    values = sorted(counts)
+    below = list(accumulate(counts[value] for value in values))
+    return {rank: values[bisect_right(below, rank)] for rank in ranks}
 
 
 def _upper(gaps: array[int]) -> Iterable[int]:

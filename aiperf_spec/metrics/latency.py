@@ -6,28 +6,21 @@ from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS, NS_PER_S
 
 
+def _ms(start_ns: int | None, end_ns: int | None) -> float | None:
+    return None if start_ns is None or end_ns is None else (end_ns - start_ns) / NS_PER_MS
+
+
 def request_latency(record: RequestRecord) -> float | None:
     """Start to last content response, in ms; to the end of the body where it came in one piece.
 
     None for a response without content. Trailing usage and extension chunks are not in it.
     """
-    if record.last_content_ns is None:
-        return None
-    return (record.last_content_ns - record.start_ns) / NS_PER_MS
+    return _ms(record.start_ns, record.last_content_ns)
 
 
 def time_to_first_token(record: RequestRecord) -> float | None:
     """Start to first content response, in ms; None without streaming or content."""
-    if record.first_content_ns is None:
-        return None
-    return (record.first_content_ns - record.start_ns) / NS_PER_MS
-
-
-def _inter_token_ns(record: RequestRecord) -> float | None:
-    tokens = record.output_tokens
-    if record.first_content_ns is None or record.last_content_ns is None or tokens is None or tokens < 2:
-        return None
-    return (record.last_content_ns - record.first_content_ns) / (tokens - 1)
+    return _ms(record.start_ns, record.first_content_ns)
 
 
 def inter_token_latency(record: RequestRecord) -> float | None:
@@ -45,28 +38,31 @@ def output_token_throughput_per_user(record: RequestRecord) -> float | None:
     return NS_PER_S / value if value else None
 
 
+def _inter_token_ns(record: RequestRecord) -> float | None:
+    tokens = record.output_tokens
+    if record.first_content_ns is None or record.last_content_ns is None or tokens is None or tokens < 2:
+        return None
+    return (record.last_content_ns - record.first_content_ns) / (tokens - 1)
+
+
 def http_connect(record: RequestRecord) -> float | None:
     """What opening a connection took (DNS, TCP and TLS together), in ms; it is part of the time to first token.
 
     None where a kept-alive connection was used, and where the transport does not say, as a proxy's.
     """
-    return None if record.connect_ns is None else record.connect_ns / NS_PER_MS
+    return _ms(0, record.connect_ns)
 
 
 def inter_chunk_latency(record: RequestRecord) -> list[float] | None:
     """Gaps between consecutive content responses, in ms; None where there is no gap."""
-    if not record.chunk_gaps_ns:
-        return None
-    return [gap / NS_PER_MS for gap in record.chunk_gaps_ns]
+    return [gap / NS_PER_MS for gap in record.chunk_gaps_ns or ()] or None
 
 
 def schedule_lag(record: RequestRecord) -> float | None:
     """How late a request went out against its schedule, in ms; None in a closed loop."""
-    return None if record.scheduled_ns is None else (record.start_ns - record.scheduled_ns) / NS_PER_MS
+    return _ms(record.scheduled_ns, record.start_ns)
 
 
 def scheduled_latency(record: RequestRecord) -> float | None:
     """Scheduled time to last content response, in ms: what a user would have waited; None in a closed loop."""
-    if record.scheduled_ns is None or record.last_content_ns is None:
-        return None
-    return (record.last_content_ns - record.scheduled_ns) / NS_PER_MS
+    return _ms(record.scheduled_ns, record.last_content_ns)

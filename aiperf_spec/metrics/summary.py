@@ -105,16 +105,10 @@ def _record_stats(good: list[RequestRecord]) -> dict[str, Stats]:
     stats = {}
     for metric in RECORD_METRICS:
         if metric.tag == "inter_chunk_latency":
-            gaps = describe_gaps([r.chunk_gaps_ns for r in good if r.chunk_gaps_ns])
-            if gaps is not None:
-                stats[metric.tag] = gaps
-            continue
-        values: list[float] = []
-        for record in good:
-            value = metric.value(record)
-            if value is not None and not isinstance(value, list):
-                values.append(value)
-        described = describe(values)
+            described = describe_gaps([r.chunk_gaps_ns for r in good if r.chunk_gaps_ns])
+        else:
+            values = map(metric.value, good)
+            described = describe([value for value in values if value is not None and not isinstance(value, list)])
         if described is not None:
             stats[metric.tag] = described
     return stats
@@ -149,13 +143,10 @@ def _category(members: list[RequestRecord]) -> CategorySummary:
 
 
 def _errors(chosen: list[RequestRecord]) -> list[ErrorGroup]:
-    groups: dict[tuple[ErrorKind, int | None], ErrorGroup] = {}
-    for record in chosen:
-        if record.error is None:
-            continue
+    groups: dict[tuple[ErrorKind, int | None], list[RequestError]] = {}
+    for error in (record.error for record in chosen if record.error is not None):
         # A stream that fails within status 200 and one that fails before any status are of one kind.
-        status = record.error.status if record.error.kind is ErrorKind.HTTP_STATUS else None
-        key = (record.error.kind, status)
-        group = groups.get(key)
-        groups[key] = ErrorGroup(record.error if group is None else group.first, (group.count if group else 0) + 1)
-    return sorted(groups.values(), key=lambda group: -group.count)
+        status = error.status if error.kind is ErrorKind.HTTP_STATUS else None
+        groups.setdefault((error.kind, status), []).append(error)
+    found = [ErrorGroup(errors[0], len(errors)) for errors in groups.values()]
+    return sorted(found, key=lambda group: -group.count)
