@@ -196,8 +196,8 @@ def test_requests_of_ours_that_said_nothing_are_counted_by_reason() -> None:
     ]
     found = reconcile([*OURS, *silent], against(12, 60, 8, (4, 3, 1)))
     assert found is not None
-    assert found.reported == 3
-    assert found.silent == {"failed": 1, "cancelled": 1, "multi_sequence": 1}
+    assert found.requests_reported == 3
+    assert found.requests_silent == {"failed": 1, "cancelled": 1, "multi_sequence": 1}
     assert "3 requests of ours (1 failed, 1 cancelled, 1 with several sequences) did not report" in verdict(found)
     exact = reconcile([*OURS, *silent], against(5, 25, 6, (3, 2, 1)))
     assert exact is not None

@@ -13,8 +13,7 @@ import pytest
 
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import load_run, run_settings
-from aiperf_spec.artifacts.read.summary import summary_of
-from aiperf_spec.artifacts.read.summary_file import SummaryFile
+from aiperf_spec.artifacts.read.summary_file import SummaryFile, summary_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS

@@ -40,6 +40,11 @@ class Outliers:
     considered: int
     left_out: int
 
+    @property
+    def indexes(self) -> frozenset[int]:
+        """The indexes of the requests, by which their texts are found."""
+        return frozenset(outlier.index for outlier in self.requests)
+
 
 @dataclass(slots=True, frozen=True)
 class LengthQuarter:

@@ -10,18 +10,17 @@ from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run
-from aiperf_spec.analysis.gates import GateResult, all_met, evaluate
+from aiperf_spec.analysis.gates import all_met
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.comparison_json import comparison_json
-from aiperf_spec.cli.gates import figures_of, read_gates
+from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import comparison_html, expect_page, write_page
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.errors import ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
 from aiperf_spec.render.comparison_tables import compare_report
-from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.text import plural, printable
 
 
@@ -41,14 +40,11 @@ def compare(
     with translated_errors():
         if page is not None:
             expect_page(page)
-        gates = read_gates(require, strict=strict)
         folders = [RunFolder(path, keep=True) for path in (base, *candidates)]
+        gates = Gates(require, folders[0], strict=strict)
         runs = [_load(folder) for folder in folders]
         comparisons = compare_runs(runs[0], runs[1:])
-        results: list[list[GateResult]] = []
-        if gates:
-            before, *after = map(figures_of, folders)
-            results = [evaluate(gates, figures, before, strict=strict) for figures in after]
+        results = [gates.outcomes(figures_of(folder)) for folder in folders[1:]] if gates else []
     if form is TableFormat.JSON:
         document = comparison_json(comparisons, results if gates else None)
         stdout().print(Text(document.decode().rstrip()), soft_wrap=True)
@@ -56,7 +52,7 @@ def compare(
         stdout().print(compare_report(comparisons))
         for run, judged in zip(runs[1:], results, strict=False):
             stdout().print("")
-            stdout().print(gates_table(judged, strict=strict, title=f"Gates, {printable(run.name, 60)}"))
+            gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
     if page is not None:
         with translated_errors():
             write_page(page, comparison_html(comparisons, runs, folders, results, strict=strict))

@@ -17,7 +17,7 @@ from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
-from aiperf_spec.artifacts.read.summary import summary_of
+from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
@@ -87,7 +87,7 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
         return PageRun(first.name, result, summary_of(first.described), None, first.configuration)
     result = load_run(group).result
     analysis = analyse(result.records, settings, baseline=baseline)
-    texts = first.answers({outlier.index for outlier in analysis.outliers.requests}) if len(group) == 1 else {}
+    texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
     return PageRun(name, result, summarise(result.records), analysis, first.configuration, texts)
 

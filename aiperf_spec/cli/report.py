@@ -13,14 +13,15 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.matrix import Matrix, build_matrix
+from aiperf_spec.analysis.report import analyse
+from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run, notices_of
-from aiperf_spec.artifacts.read.summary import summary_of
+from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
-from aiperf_spec.cli.analysis import examine
-from aiperf_spec.cli.gates import Gates
+from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import expect_page, report_html, write_page
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
@@ -28,6 +29,7 @@ from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind
+from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.matrix import matrix_report, notes
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_report
@@ -59,7 +61,9 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
     with translated_errors():
         if options.page is not None:
             expect_page(options.page)
-        gates = Gates(options.settings)
+        settings = options.settings
+        base = None if settings.base is None else RunFolder(settings.base)
+        gates = Gates(settings.require, base, strict=settings.strict)
         runs = find_runs(paths)
         _expect_to_read(runs, options)
         metric, source = options.metric, options.source
@@ -76,13 +80,7 @@ def report(paths: Sequence[Path], options: ReportOptions) -> None:
             _write(data, options.output)
         if options.page is not None:
             write_page(options.page, report_html(runs, options.settings, pool=options.pool))
-        quiet = options.form is not ReportFormat.TABLE or options.output is not None
-        # A run's own tables are followed by its analysis, as they were when it ran.
-        with_own = own and not options.pool
-        analysed = [
-            run for run in runs if options.analysis or (with_own and run.has_records and not run.shown_from_summary)
-        ]
-        met = examine(runs, options.settings, gates, analysed=analysed, quiet=quiet)
+        met = _examine(runs, options, gates, with_own=own and not options.pool)
     if not met:
         raise typer.Exit(ExitCode.GATE)
 
@@ -146,6 +144,27 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
         console.print(table)
         console.width = usual
     return None
+
+
+def _examine(runs: Sequence[RunFolder], options: ReportOptions, gates: Gates, *, with_own: bool) -> bool:
+    """Print the analysis of runs, where it is shown, and the gates of each; say whether all gates are met."""
+    settings, baseline = options.settings, load_baseline(options.settings)
+    # With a document on stdout, gates go to stderr, and no analysis is shown.
+    quiet = options.form is not ReportFormat.TABLE or options.output is not None
+    console = stderr() if quiet else stdout()
+    met = True
+    for run in runs:
+        name = printable(str(run.path), 60)
+        # A run's own tables are followed by its analysis, as they were when it ran.
+        analysed = options.analysis or (with_own and run.has_records and not run.shown_from_summary)
+        if analysed and not quiet:
+            analysis = analyse(run.records().records, settings, baseline=baseline)
+            texts = run.answers(analysis.outliers.indexes)
+            console.print(Text(name, style="bold"))
+            console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
+        if gates:
+            met = gates.show(gates.outcomes(figures_of(run)), console, f"Gates, {name}") and met
+    return met
 
 
 def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[RenderableType]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.report import Analysis, analyse
 from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
+from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
@@ -23,16 +23,12 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
-
-if TYPE_CHECKING:
-    from aiperf_spec.cli.gates import Gates
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,10 +67,10 @@ def run(config: ProfileConfig, settings: ReportSettings, output: OutputOptions |
     output = output or OutputOptions()
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
-        gates = _gates(settings)
+        judge = _judge(settings)
         measured = measure(config, settings, output.progress)
         print_run(measured, settings, output)
-        met = gates is None or _are_met(gates, measured, stderr() if output.as_json else stdout())
+        met = judge(measured, stderr() if output.as_json else stdout())
         for failure in (measured.result.failure, measured.unwritten):
             if failure is not None:
                 raise failure
@@ -82,19 +78,15 @@ def run(config: ProfileConfig, settings: ReportSettings, output: OutputOptions |
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
 
-def _gates(settings: ReportSettings) -> Gates | None:
+def _judge(settings: ReportSettings) -> Callable[[MeasuredRun, Console], bool]:
     if not (settings.require or settings.base or settings.strict):
-        return None
-    from aiperf_spec.cli.gates import Gates
+        return lambda measured, console: True
+    from aiperf_spec.artifacts.read.folders import RunFolder
+    from aiperf_spec.cli.gates import Gates, figures_of_result
 
-    return Gates(settings)
-
-
-def _are_met(gates: Gates, measured: MeasuredRun, console: Console) -> bool:
-    from aiperf_spec.cli.gates import flags_of_run
-
-    result = measured.result
-    return gates.check(result.records, summary=measured.summary, flags=flags_of_run(result), console=console)
+    base = None if settings.base is None else RunFolder(settings.base)
+    gates = Gates(settings.require, base, strict=settings.strict)
+    return lambda run, console: gates.show(gates.outcomes(figures_of_result(run.result, run.summary)), console)
 
 
 def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -> MeasuredRun:
@@ -123,20 +115,15 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, output: OutputOpt
         stdout().print(brief_report(summary))
     else:
         stdout().print(run_report(result, summary, rows=settings.rows))
-        texts = _texts(result.artifact_dir, analysis)
+        # Only raw level keeps the texts, in its file: records have none.
+        folder = result.artifact_dir
+        texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
         stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
     for notice in result.notices:
         note(notice_text(notice))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
         stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
-
-
-def _texts(folder: Path | None, analysis: Analysis) -> dict[int, PromptAndAnswer]:
-    # Only raw level keeps them, in its file: records have none.
-    from aiperf_spec.artifacts.read.answers import load_answers
-
-    return {} if folder is None else load_answers(folder, {outlier.index for outlier in analysis.outliers.requests})
 
 
 def dry_run(config: ProfileConfig) -> None:

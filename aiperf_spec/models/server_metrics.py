@@ -96,17 +96,17 @@ class ReconciledCount:
 class Reconciliation:
     """The sums of the requests' own figures beside the server's counters.
 
-    `reported` requests brought figures (a verified zero steps among them); `silent` says how many of ours brought
-    none, by reason: whatever the server verified for them is on its side alone. `server_requests` is how many requests
-    the server says that it finished in the interval, None where it does not say.
+    `requests_reported` brought figures (a verified zero steps among them); `requests_silent` says how many of ours
+    brought none, by reason: whatever the server verified for them is on its side alone. `server_requests` is how many
+    requests the server says that it finished in the interval, None where it does not say. Files hold it field by field.
     """
 
-    counts: tuple[ReconciledCount, ...]
     agreement: Agreement
-    reported: int
-    silent: dict[str, int]
+    requests_reported: int
+    requests_silent: dict[str, int]
     server_requests: int | None
     settled: bool
+    counts: tuple[ReconciledCount, ...]
 
     @property
     def steps(self) -> ReconciledCount:

@@ -25,11 +25,11 @@ def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
 def verdict(reconciliation: Reconciliation) -> str:
     """Return in words how the two sides stand to each other, and what may account for a difference."""
     steps = reconciliation.steps.difference or 0
-    own = sum(reconciliation.silent.values())
+    own = sum(reconciliation.requests_silent.values())
     if reconciliation.agreement is Agreement.RESET:
         return "A counter of the server was reset during the run (a restart?), so there is nothing to compare with."
     if reconciliation.agreement is Agreement.EXACT:
-        text = f"They agree exactly, over {plural(reconciliation.reported, 'request')} that reported"
+        text = f"They agree exactly, over {plural(reconciliation.requests_reported, 'request')} that reported"
         return f"{text}; {_silent(reconciliation)} cost no verify step." if own else f"{text}."
     if reconciliation.agreement is Agreement.SERVER_FEWER:
         text = "The server counted less than its responses reported: not every engine behind --url was read"
@@ -46,7 +46,7 @@ def verdict(reconciliation: Reconciliation) -> str:
 
 def _accounts(reconciliation: Reconciliation, own: int) -> str:
     finished = reconciliation.server_requests
-    beyond = 0 if finished is None else max(finished - reconciliation.reported, 0)
+    beyond = 0 if finished is None else max(finished - reconciliation.requests_reported, 0)
     # Of those that it finished, as many may be ours as did not report (one that timed out here, say).
     others = max(beyond - own, 0)
     if own == 0:
@@ -59,7 +59,7 @@ def _accounts(reconciliation: Reconciliation, own: int) -> str:
 
 
 def _silent(reconciliation: Reconciliation) -> str:
-    total = sum(reconciliation.silent.values())
+    silent = reconciliation.requests_silent
     words = WORDS["no record, of ours"]
-    parts = (f"{count(n)} {printable(words.get(reason, reason))}" for reason, n in reconciliation.silent.items())
-    return f"{plural(total, 'request')} of ours ({', '.join(parts)})"
+    parts = (f"{count(n)} {printable(words.get(reason, reason))}" for reason, n in silent.items())
+    return f"{plural(sum(silent.values()), 'request')} of ours ({', '.join(parts)})"

@@ -56,8 +56,8 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     return Reconciliation(
         counts=tuple(counts),
         agreement=_agreement(counts),
-        reported=len(profiled) - silent.total(),
-        silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
+        requests_reported=len(profiled) - silent.total(),
+        requests_silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
         server_requests=_grown(found.get(counters.finished_requests or "")),
         settled=all(endpoint.settled for endpoint in metrics.endpoints),
     )

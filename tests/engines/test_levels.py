@@ -49,7 +49,7 @@ async def test_none_is_absent_and_says_what_to_turn_on(
     assert speculation(grown)
     assert result.reconciliation is not None
     assert result.reconciliation.agreement is Agreement.SERVER_MORE
-    assert result.reconciliation.silent == {"absent": 1}
+    assert result.reconciliation.requests_silent == {"absent": 1}
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["stream", "body"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,11 @@ class RunFolder:
             self._totals, self._clustered = read, clustered
         return self._totals
 
-    def answers(self, indexes: Collection[int]) -> dict[int, PromptAndAnswer]:
+    def answers(self, indexes: frozenset[int]) -> dict[int, PromptAndAnswer]:
         """Return what these requests asked and were answered; empty without a raw file."""
-        asked = frozenset(indexes)
-        if asked not in self._answers:
-            self._answers[asked] = load_answers(self.path, asked)
-        return self._answers[asked]
+        if indexes not in self._answers:
+            self._answers[indexes] = load_answers(self.path, indexes)
+        return self._answers[indexes]
 
     @cached_property
     def server_metrics(self) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from pathlib import Path
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.summary_file import Dataset, Reconciled, SummaryFile
+from aiperf_spec.artifacts.read.summary_file import Dataset, SummaryFile
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
-from aiperf_spec.models.server_metrics import ReconciledCount, Reconciliation
 from aiperf_spec.render.notices import notice_text
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
@@ -60,7 +59,7 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         stopped_by=next((by for each in folders if (by := each.described.spec_profile.stopped_by)), None),
         artifact_dir=first.path if alone else None,
         run_id=first.described.benchmark_id,
-        reconciliation=_reconciliation(own.reconciliation) if alone else None,
+        reconciliation=first.described.reconciliation if alone else None,
     )
     return LoadedRun(result, settings, unreadable)
 
@@ -147,22 +146,6 @@ def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _reconciliation(found: Reconciled) -> Reconciliation | None:
-    counts = [count for count in found.counts if count]
-    if not counts or len(counts) < len(found.counts) or found.agreement is None or found.settled is None:
-        return None
-    if found.requests_reported is None or found.requests_silent is None:
-        return None
-    return Reconciliation(
-        counts=tuple(ReconciledCount(count.name, count.metric, count.requests, count.server) for count in counts),
-        agreement=found.agreement,
-        reported=found.requests_reported,
-        silent=found.requests_silent,
-        server_requests=found.server_requests,
-        settled=found.settled,
-    )
 
 
 def notices_of(folder: RunFolder) -> list[Notice]:

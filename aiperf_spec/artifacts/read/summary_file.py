@@ -1,4 +1,4 @@
-"""What `profile_export_aiperf.json` holds, ours or AIPerf's, as models.
+"""What `profile_export_aiperf.json` holds, ours or AIPerf's, as models, and the figures that a run's tables show of it.
 
 A value of a wrong type is as if it were not there, and costs no more than itself. Only what is read back stands here;
 everything else in the file is ignored.
@@ -6,14 +6,33 @@ everything else in the file is ignored.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, WrapValidator, field_validator
+import orjson
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+)
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
-from aiperf_spec.models.server_metrics import Agreement
+from aiperf_spec.metrics.pooled import PooledAcceptance
+from aiperf_spec.metrics.stats import PERCENTILES, STAT_NAMES, Stats
+from aiperf_spec.metrics.summary import CategorySummary, ErrorGroup, Summary
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, RequestError
+from aiperf_spec.models.server_metrics import Reconciliation
 
 T = TypeVar("T")
+_RECONCILIATION = TypeAdapter(Reconciliation)
 
 
 def _or_none(value: Any, handler: Handler) -> Any:
@@ -104,28 +123,6 @@ class Category(Tolerant):
     acceptance_histogram: dict[str, Maybe[Number]] = {}
 
 
-class CountOfBoth(BaseModel):
-    """One count as the requests and as the server have it; `server` is None where its counter was reset."""
-
-    model_config = ConfigDict(strict=True)
-
-    name: str
-    metric: str
-    requests: int
-    server: int | None
-
-
-class Reconciled(Tolerant):
-    """The requests' figures beside the server's counters."""
-
-    agreement: Annotated[Agreement | None, Field(strict=False)] = None
-    counts: list[Maybe[CountOfBoth]] = []
-    requests_reported: int | None = None
-    requests_silent: dict[str, int] | None = None
-    server_requests: int | None = None
-    settled: bool | None = None
-
-
 class OwnPart(Tolerant):
     """What this program adds to AIPerf's keys."""
 
@@ -136,7 +133,7 @@ class OwnPart(Tolerant):
     """How many requests ended how."""
     drop_reasons: dict[str, Maybe[Number]] = {}
     categories: dict[str, Maybe[Category]] = {}
-    reconciliation: Reconciled = Reconciled()
+    reconciliation: dict[str, Any] = {}
     notices: list[Maybe[dict[str, Any]]] = []
 
 
@@ -172,6 +169,16 @@ class SummaryFile(Tolerant):
         return (self.__pydantic_extra__.get(tag) or {}).get(stat)
 
     @property
+    def reconciliation(self) -> Reconciliation | None:
+        """The requests' figures beside the server's counters; None where anything in it is of a wrong type."""
+        try:
+            # As JSON, from which even a strict reading makes dataclasses.
+            found = _RECONCILIATION.validate_json(orjson.dumps(self.spec_profile.reconciliation), strict=True)
+        except (TypeError, ValidationError):
+            return None
+        return found if found.counts else None
+
+    @property
     def model(self) -> str | None:
         """The name of the model that was asked."""
         names = [item.get("name") for item in self.input_config.models.get("items") or () if item]
@@ -183,3 +190,64 @@ class SummaryFile(Tolerant):
         found = [dataset.format or dataset.dataset for dataset in self.input_config.datasets if dataset]
         found += [self.input_config.input.get(key) for key in ("custom_dataset_type", "public_dataset")]
         return [selector for selector in found if selector]
+
+
+def summary_of(file: SummaryFile) -> Summary:
+    """Return the figures of the profiled phase as the summary file gives them; what it lacks is absent or zero."""
+    own = file.spec_profile
+    values = {metric.tag: file.metric(metric.tag) for metric in RUN_METRICS}
+    run_values = {tag: value for tag, value in values.items() if value is not None}
+    stats = {metric.tag: _stats(file, metric.tag) for metric in RECORD_METRICS}
+    return Summary(
+        succeeded=_count(own.requests.get("succeeded"), run_values.get("request_count")),
+        failed=_count(own.requests.get("failed"), run_values.get("error_request_count")),
+        cancelled=_count(own.requests.get("cancelled")),
+        record_stats={tag: described for tag, described in stats.items() if described is not None},
+        run_values=run_values,
+        acceptance=PooledAcceptance(
+            requests=_count(own.requests.get("with_acceptance"), file.metric("spec_decode_steps", "count")),
+            steps=_count(run_values.get("total_spec_decode_steps")),
+            proposed=_count(run_values.get("total_draft_tokens")),
+            accepted=_count(run_values.get("total_accepted_draft_tokens")),
+            histogram=_histogram(file.pooled_spec_decode_acceptance_histogram),
+        ),
+        drop_reasons={reason: _count(own.drop_reasons[reason]) for reason in DropReason if reason in own.drop_reasons},
+        categories={name: _category(found or Category()) for name, found in own.categories.items()},
+        errors=[_error(found or ErrorCount()) for found in file.error_summary],
+    )
+
+
+def _count(*values: float | None) -> int:
+    # The first of several places that says it.
+    return next((round(value) for value in values if value is not None), 0)
+
+
+def _stats(file: SummaryFile, tag: str) -> Stats | None:
+    found = {name: file.metric(tag, name) for name in (*STAT_NAMES, "count")}
+    known = {name: value for name, value in found.items() if value is not None}
+    if len(known) < len(found):
+        return None
+    percentiles = {q: known.pop(f"p{q}") for q in PERCENTILES}
+    return Stats(count=round(known.pop("count")), percentiles=percentiles, **known)
+
+
+def _histogram(found: Mapping[str, float | None]) -> Counter[int]:
+    known = {bucket: steps for bucket, steps in found.items() if bucket.isdecimal() and steps is not None}
+    return Counter({int(bucket): round(steps) for bucket, steps in known.items()})
+
+
+def _category(found: Category) -> CategorySummary:
+    pooled = PooledAcceptance(
+        requests=_count(found.with_acceptance),
+        steps=_count(found.steps),
+        proposed=_count(found.draft_tokens),
+        accepted=_count(found.accepted_draft_tokens),
+        histogram=_histogram(found.acceptance_histogram),
+    )
+    return CategorySummary(_count(found.requests), pooled, found.acceptance_length)
+
+
+def _error(found: ErrorCount) -> ErrorGroup:
+    details = found.error_details
+    message = details.message or details.type or ""
+    return ErrorGroup(RequestError(ErrorKind.read(details.type), message, details.code), _count(found.count))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from aiperf_spec.artifacts.write.analysis_json import as_plain
 from aiperf_spec.artifacts.write.csv_table import CsvTable
 from aiperf_spec.artifacts.write.record_lines import to_json
 from aiperf_spec.metrics.stats import PERCENTILES
@@ -64,23 +65,8 @@ def server_metrics_json(metrics: ServerMetrics, run_id: str, reconciliation: Rec
 
 def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
     """Return a reconciliation as JSON values."""
-    return {
-        "agreement": reconciliation.agreement,
-        "requests_reported": reconciliation.reported,
-        "requests_silent": reconciliation.silent,
-        "server_requests": reconciliation.server_requests,
-        "settled": reconciliation.settled,
-        "counts": [
-            {
-                "name": count.name,
-                "metric": count.metric,
-                "requests": count.requests,
-                "server": count.server,
-                "difference": count.difference,
-            }
-            for count in reconciliation.counts
-        ],
-    }
+    counts = [{**as_plain(count), "difference": count.difference} for count in reconciliation.counts]
+    return {**as_plain(reconciliation), "counts": counts}
 
 
 def iso_time(wall_ns: int) -> str:
