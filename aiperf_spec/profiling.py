@@ -7,8 +7,8 @@ import itertools
 import time
 import uuid
 from array import array
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,10 @@ from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
-from aiperf_spec.load.event_loop import run_in_loop
-from aiperf_spec.load.loop_lag import LoopLagMonitor
+from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
 from aiperf_spec.load.notices import run_notices
-from aiperf_spec.load.phase_runner import PhaseRunner
 from aiperf_spec.load.requester import Requester, Sink
+from aiperf_spec.load.scheduler import PhaseRunner
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
@@ -33,7 +32,6 @@ from aiperf_spec.server_metrics.reconciliation import reconcile
 from aiperf_spec.server_metrics.scraper import MetricsScraper
 from aiperf_spec.wire.request_body import build_body
 from aiperf_spec.workload.dataset import Workload, open_workload
-from aiperf_spec.workload.prompts import Prompt
 
 if TYPE_CHECKING:
     import httpx
@@ -66,18 +64,15 @@ class Hooks:
 def first_request(config: ProfileConfig) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return URL, headers and body of a run's first request, without sending anything; secrets are redacted."""
     server = split_endpoint(config.url)
-    chosen = _first(config, open_workload(config))
+    body = _first_body(config, open_workload(config))
     headers = {**request_headers(config, server), "x-request-id": "<one a request>"}
     url = server.endpoint(config.endpoint_type).partition("?")[0] + ("?..." if server.query else "")
-    return url, Redactor(config, server).headers(headers), _checked_body(config, config.model, chosen)
+    return url, Redactor(config, server).headers(headers), body
 
 
-def _first(config: ProfileConfig, workload: Workload) -> tuple[Prompt, ...]:
-    return tuple(itertools.islice(workload.ordered(), config.batch_size_text))
-
-
-def _checked_body(config: ProfileConfig, model: str | None, prompts: tuple[Prompt, ...]) -> dict[str, Any]:
-    body = build_body(config, model or "<the model that /v1/models lists>", prompts)
+def _first_body(config: ProfileConfig, workload: Workload) -> dict[str, Any]:
+    prompts = tuple(itertools.islice(workload.ordered(), config.batch_size_text))
+    body = build_body(config, config.model or "<the model that /v1/models lists>", prompts)
     try:
         orjson.dumps(body)
     except TypeError as error:
@@ -115,7 +110,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     """Run within the caller's event loop; see `profile`. Writes records alone, and those only with a writer given."""
     server = split_endpoint(config.url)
     workload = open_workload(config)
-    _checked_body(config, config.model, _first(config, workload))
+    _first_body(config, workload)  # which raises where it cannot be sent
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
     stop = Stop()
@@ -135,17 +130,22 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         )
         if hooks.on_plan is not None:
             hooks.on_plan(info)
+        folder = None if hooks.writer is None else hooks.writer.open(info)
         records: list[RequestRecord] = []
-        sinks: list[Sink] = [records.append, *hooks.sinks]
-        folder = None
-        if hooks.writer is not None:
-            folder = hooks.writer.open(info)
-            # What went over the wire is in the file from then on: a run cannot hold all of it.
-            sinks = [*hooks.sinks, hooks.writer.append, lambda record: records.append(_without_raw(record))]
+
+        def sink(record: RequestRecord) -> None:
+            for each in hooks.sinks:
+                each(record)
+            if hooks.writer is not None:
+                hooks.writer.append(record)
+                # What went over the wire is in the file from then on: a run cannot hold all of it.
+                record = record if record.raw is None else replace(record, raw=None)
+            records.append(record)
+
         requester = Requester(config, model, client, registry, Redactor(config, server), counter)
-        phase_runner = PhaseRunner(config, workload, requester, _to_all(sinks), stop, hooks.clock)
+        phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
         async with MetricsScraper(config, server, client, hooks.clock) as scraper:
-            sent = await _send(model, phase_runner, hooks, scraper)
+            failure, loop_lags_ns, adapter_warnings = await _send(model, phase_runner, hooks, scraper)
             stopped_by = stop.reason
             metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
         run = RunResult(
@@ -157,69 +157,48 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             wall_offset_ns=info.wall_offset_ns,
             run_id=info.run_id,
             records=records,
-            loop_lags_ns=sent.loop_lags_ns,
+            loop_lags_ns=loop_lags_ns,
             stopped_by=stopped_by,
-            failure=sent.failure,
+            failure=failure,
             artifact_dir=folder,
             server_metrics=metrics,
             reconciliation=None if metrics is None else reconcile(records, metrics),
         )
-        warnings = list(dict.fromkeys([*registry.warnings, *sent.adapter_warnings]))
+        warnings = list(dict.fromkeys([*registry.warnings, *adapter_warnings]))
         notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
     return replace(run, notices=[*notices, *scraper.notices])
 
 
-@dataclass(slots=True, frozen=True)
-class _Sent:
-    """What came of sending, beside the records: why it ended early, and what the processes that sent said."""
+async def _send(
+    model: str, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper
+) -> tuple[SpecProfileError | None, array[int], Sequence[str]]:
+    """Run the phases in this process, or in several.
 
-    failure: SpecProfileError | None
-    loop_lags_ns: array[int]
-    adapter_warnings: Sequence[str] = ()
+    Returns why the prompts ended too early, where they did, the lags of the event loops that sent, and what adapters in
+    other processes warn of.
+    """
+    config, stop = phase_runner.config, phase_runner.stop
 
+    def watching(in_flight: Callable[[], int | None]) -> AbstractAsyncContextManager[object]:
+        return nullcontext() if hooks.watch is None else running(hooks.watch(in_flight))
 
-async def _send(model: str, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper) -> _Sent:
-    """Run the phases in this process, or in several."""
-    config = phase_runner.config
+    async def run_phases(sender: PhaseRunner | WorkerProcesses) -> SpecProfileError | None:
+        for phase in (Phase.WARMUP, Phase.PROFILING):
+            if phase is Phase.PROFILING and stop.reason is None:
+                await scraper.begin(stop.wait, settle=bool(config.warmup_request_count))
+            if stop.reason is None and (failure := await sender.run(phase, hooks.clock())) is not None:
+                return failure
+        return None
+
     if config.workers == 1:
-        async with LoopLagMonitor(hooks.clock) as loop_lag, _watching(hooks, lambda: phase_runner.requester.in_flight):
-            failure = await _run_phases(phase_runner, config, hooks.clock, phase_runner.stop, scraper)
-        return _Sent(failure, loop_lag.lags_ns)
+        requester = phase_runner.requester
+        async with monitored_loop_lag(hooks.clock) as lags_ns, watching(lambda: requester.in_flight):
+            return await run_phases(phase_runner), lags_ns, ()
     from aiperf_spec.load.worker_processes import WorkerProcesses
 
-    async with (
-        WorkerProcesses(config, model, phase_runner.sink, phase_runner.stop) as processes,
-        _watching(hooks, lambda: None),
-    ):
-        failure = await _run_phases(processes, config, hooks.clock, phase_runner.stop, scraper)
-    return _Sent(failure, processes.lags_ns, processes.warnings)
-
-
-@asynccontextmanager
-async def _watching(hooks: Hooks, in_flight: Callable[[], int | None]) -> AsyncIterator[None]:
-    task = None if hooks.watch is None else asyncio.create_task(hooks.watch(in_flight))
-    try:
-        yield
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-
-async def _run_phases(
-    phase_runner: PhaseRunner | WorkerProcesses,
-    config: ProfileConfig,
-    clock: Callable[[], int],
-    stop: Stop,
-    scraper: MetricsScraper,
-) -> SpecProfileError | None:
-    """Run the phases; return why the prompts ended too early, where they did."""
-    for phase in (Phase.WARMUP, Phase.PROFILING):
-        if phase is Phase.PROFILING and stop.reason is None:
-            await scraper.begin(stop.wait, settle=bool(config.warmup_request_count))
-        if stop.reason is None and (failure := await phase_runner.run(phase, clock())) is not None:
-            return failure
-    return None
+    async with WorkerProcesses(config, model, phase_runner.sink, stop) as processes, watching(lambda: None):
+        failure = await run_phases(processes)
+    return failure, processes.lags_ns, processes.warnings
 
 
 async def _server_metrics(
@@ -230,18 +209,6 @@ async def _server_metrics(
         return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
-
-
-def _without_raw(record: RequestRecord) -> RequestRecord:
-    return record if record.raw is None else replace(record, raw=None)
-
-
-def _to_all(sinks: Sequence[Sink]) -> Sink:
-    def sink(record: RequestRecord) -> None:
-        for each in sinks:
-            each(record)
-
-    return sink
 
 
 async def _wait_until_ready(config: ProfileConfig, server: Server, client: Client) -> None:

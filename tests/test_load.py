@@ -20,7 +20,7 @@ import pytest
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.load import worker_processes
-from aiperf_spec.load.loop_lag import LoopLagMonitor
+from aiperf_spec.load.event_loop import monitored_loop_lag
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import ErrorKind, NoticeKind, Phase, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
@@ -242,19 +242,19 @@ def test_a_killed_worker_is_an_error_and_what_was_measured_stays(simulate: Simul
 
 
 async def test_a_blocked_loop_is_seen() -> None:
-    async with LoopLagMonitor(time.perf_counter_ns) as monitor:
-        await happens(lambda: len(monitor.lags_ns) > 0, "a first beat")
+    async with monitored_loop_lag(time.perf_counter_ns) as lags_ns:
+        await happens(lambda: len(lags_ns) > 0, "a first beat")
         time.sleep(0.2)  # noqa: ASYNC251  what a saturated client does
-        await happens(lambda: max(monitor.lags_ns) > 100e6, "a late beat")
+        await happens(lambda: max(lags_ns) > 100e6, "a late beat")
 
 
 async def test_a_lag_is_what_a_beat_was_late_by() -> None:
     now = 0
-    async with LoopLagMonitor(lambda: now) as monitor:
-        await happens(lambda: len(monitor.lags_ns) == 3, "three beats")
+    async with monitored_loop_lag(lambda: now) as lags_ns:
+        await happens(lambda: len(lags_ns) == 3, "three beats")
         now += 220_000_000
-        await happens(lambda: len(monitor.lags_ns) > 4, "two beats more")
-    assert [lag for lag in monitor.lags_ns if lag] == [200_000_000]
+        await happens(lambda: len(lags_ns) > 4, "two beats more")
+    assert [lag for lag in lags_ns if lag] == [200_000_000]
 
 
 def test_a_saturated_client_says_so(simulate: Simulate) -> None:

@@ -1,14 +1,20 @@
-"""The event loop that runs are run in."""
+"""The event loop of a run: run it, share it between many requests, measure how late it is."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from array import array
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
+from aiperf_spec.models.units import NS_PER_S
+
 T = TypeVar("T")
+
+_BEAT_SECONDS = 0.02
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -45,3 +51,66 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Run the work beside the block; it is cancelled, and has ended, when the block is left."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def monitored_loop_lag(clock: Callable[[], int]) -> AsyncIterator[array[int]]:
+    """Ask to be woken every 20 ms while the block goes on, and note by how much the waking was late.
+
+    The lags, in ns, fill with one value a beat: what the program itself adds to every stamp. The loop's own timers
+    round to a millisecond, so values below that mean nothing.
+    """
+    lags_ns = array("q")
+
+    async def beat() -> None:
+        while True:
+            asked = clock()
+            await asyncio.sleep(_BEAT_SECONDS)
+            lags_ns.append(max(0, clock() - asked - int(_BEAT_SECONDS * NS_PER_S)))
+
+    async with running(beat()):
+        yield lags_ns
+
+
+class FairQueue:
+    """Let one caller through in each pass of the event loop, first come, first served.
+
+    Preparing a request and making its record take some tenths of a millisecond. When hundreds of requests end at once,
+    doing so for all of them in one pass would make the arrivals of the others wait for their stamps; one in a pass
+    lets arrivals be read in between.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._taken = False
+
+    async def turn(self) -> None:
+        """Return when it is the caller's turn: at once, where nobody had one in this pass."""
+        loop = asyncio.get_running_loop()
+        if not self._taken:
+            self._taken = True
+            loop.call_soon(self._next, loop)
+            return
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                loop.call_soon(self._next, loop)
+                return
+        self._taken = False

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -17,16 +18,17 @@ from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.load.fair_queue import FairQueue
+from aiperf_spec.load.event_loop import FairQueue
 from aiperf_spec.load.plan import PlannedRequest
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
+from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, request_failure, timing
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompt_text
-from aiperf_spec.wire.response_reader import Events, ResponseReader
+from aiperf_spec.wire.response_reader import ResponseReader
 
 Sink = Callable[[RequestRecord], None]
 
@@ -34,31 +36,27 @@ _MESSAGE_LIMIT = 4096
 """Characters of a server's message that a record keeps: some servers answer with megabytes."""
 
 
+@dataclass(slots=True)
 class Requester:
     """Turn a planned request into a record: send it, read what comes back, judge it."""
 
-    def __init__(
-        self,
-        config: ProfileConfig,
-        model: str,
-        client: Client,
-        registry: AdapterRegistry,
-        redactor: Redactor,
-        counter: TokenCounter | None = None,
-    ) -> None:
-        self._config = config
-        self._model = model
-        self._client = client
-        self._registry = registry
-        self._redactor = redactor
-        self._paths = registry.payload_paths, registry.timing_paths
-        self._keep_raw = config.export_level is ExportLevel.RAW
-        self._fair_queue = FairQueue()
-        self._counter = counter
-        # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
-        self._id_starts = {phase: str(uuid.uuid4())[:-12] for phase in Phase}
-        self.in_flight = 0
-        """Requests that are under way."""
+    config: ProfileConfig
+    model: str
+    client: Client
+    registry: AdapterRegistry
+    redactor: Redactor
+    counter: TokenCounter | None = None
+    in_flight: int = field(init=False, default=0)
+    """Requests that are under way."""
+    _fair_queue: FairQueue = field(init=False, default_factory=FairQueue)
+    _paths: tuple[Paths, Paths] = field(init=False)
+    # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
+    _id_starts: dict[Phase, str] = field(
+        init=False, default_factory=lambda: {phase: str(uuid.uuid4())[:-12] for phase in Phase}
+    )
+
+    def __post_init__(self) -> None:
+        self._paths = self.registry.payload_paths, self.registry.timing_paths
 
     async def send(self, planned: PlannedRequest, responses: list[ParsedResponse] | None = None) -> RequestRecord:
         """Return the record of one request; never raises for what a server does.
@@ -67,14 +65,14 @@ class Requester:
         given, is filled with what came, for the turn that follows.
         """
         await self._fair_queue.turn()
-        body = build_body(self._config, self._model, planned.prompts)
+        body = build_body(self.config, self.model, planned.prompts)
         id_start = self._id_starts[planned.phase]
         trace = RequestTrace()
-        reader = ResponseReader(*self._paths, keep_events=self._keep_raw)
+        reader = ResponseReader(*self._paths, keep_events=self.config.export_level is ExportLevel.RAW)
         error: RequestError | None = None
         self.in_flight += 1
         try:
-            await self._client.post(orjson.dumps(body), request_id(id_start, planned.index), trace, reader)
+            await self.client.post(orjson.dumps(body), request_id(id_start, planned.index), trace, reader)
         except RequestFailedError as failure:
             error = failure.error
         except asyncio.CancelledError:
@@ -90,9 +88,9 @@ class Requester:
         if responses is not None:
             responses += reader.responses
         counted: Usage | None = None
-        if self._counter is not None and error is None:
+        if self.counter is not None and error is None:
             with suppress(asyncio.CancelledError):
-                counted = await _count_tokens(self._counter, body, reader.responses)
+                counted = await _count_tokens(self.counter, body, reader.responses)
         return self._record(planned, body, trace, reader, error, counted)
 
     def _record(
@@ -108,16 +106,16 @@ class Requester:
         categories = {prompt.category for prompt in planned.prompts}
         unsent_turns = 0
         if error is None:
-            moments = timing(responses, is_stream=reader.is_stream and self._config.streaming)
-            usage, engine_timing = last_usage(responses), self._registry.server_timing(responses)
-            acceptance, drop_reason = self._registry.read(responses, several_sequences=asks_for_several_sequences(body))
+            moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
+            usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
+            acceptance, drop_reason = self.registry.read(responses, several_sequences=asks_for_several_sequences(body))
         else:
             moments, usage, engine_timing = Timing(), None, None
             acceptance, drop_reason = None, DropReason.FAILED
             if error.kind is not ErrorKind.CANCELLED:
                 unsent_turns = planned.later_turns
             error = self._shown(error, trace.status)
-        tokens = usage if counted is None or self._config.use_server_token_count else counted
+        tokens = usage if counted is None or self.config.use_server_token_count else counted
         return RequestRecord(
             index=planned.index,
             phase=planned.phase,
@@ -133,10 +131,10 @@ class Requester:
             first_content_ns=moments.first_content_ns,
             last_content_ns=moments.last_content_ns,
             chunk_gaps_ns=moments.chunk_gaps_ns,
-            streaming=self._config.streaming,
+            streaming=self.config.streaming,
             input_tokens=None if tokens is None else tokens.prompt_tokens,
             output_tokens=None if tokens is None else tokens.completion_tokens,
-            server_usage=None if self._counter is None else usage,
+            server_usage=None if self.counter is None else usage,
             counted_input=None if counted is None else counted.prompt_tokens,
             counted_output=None if counted is None else counted.completion_tokens,
             acceptance=acceptance,
@@ -146,27 +144,25 @@ class Requester:
             status=trace.status,
             retried=trace.retried,
             unsent_turns=unsent_turns,
-            raw=None
-            if reader.events is None
-            else self._raw(body, request_id(id_start, planned.index), reader.events, is_stream=reader.is_stream),
+            raw=self._raw(body, request_id(id_start, planned.index), reader),
         )
 
     def _shown(self, error: RequestError, status: int | None) -> RequestError:
-        message = self._redactor.text(error.message)
+        message = self.redactor.text(error.message)
         if len(message) > _MESSAGE_LIMIT:
             message = message[:_MESSAGE_LIMIT] + "..."
         return RequestError(error.kind, message, status if error.status is None else error.status, error.cause_chain)
 
-    def _raw(self, body: dict[str, Any], request_id: str, kept: Events, *, is_stream: bool) -> RawExchange:
-        clean = self._redactor.text
+    def _raw(self, body: dict[str, Any], request_id: str, reader: ResponseReader) -> RawExchange | None:
+        if reader.events is None:
+            return None
         events = []
-        for arrival_ns, event in kept:
-            fields = [("data", clean(event.data.decode("utf-8", "replace")))]
-            if event.type:
-                fields.insert(0, ("event", clean(event.type.decode("utf-8", "replace"))))
-            events.append((arrival_ns, fields))
-        headers = self._redactor.headers({**self._client.headers, "x-request-id": request_id})
-        return RawExchange(self._redactor.value(body), headers, is_stream, events)
+        for arrival_ns, event in reader.events:
+            fields = [("event", event.type), ("data", event.data)] if event.type else [("data", event.data)]
+            clean = [(name, self.redactor.text(value.decode("utf-8", "replace"))) for name, value in fields]
+            events.append((arrival_ns, clean))
+        headers = self.redactor.headers({**self.client.headers, "x-request-id": request_id})
+        return RawExchange(self.redactor.value(body), headers, reader.is_stream, events)
 
 
 async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: list[ParsedResponse]) -> Usage | None:

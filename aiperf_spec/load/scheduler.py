@@ -6,135 +6,136 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from aiperf_spec.errors import StoppedError
-from aiperf_spec.load.plan import PlannedRequest
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.errors import SpecProfileError, StoppedError
+from aiperf_spec.load.plan import PlannedRequest, plan, requests_of
 from aiperf_spec.load.requester import Requester, Sink, send_conversation
 from aiperf_spec.load.stop import Stop
+from aiperf_spec.models.run import Phase
 from aiperf_spec.models.units import NS_PER_S
+from aiperf_spec.workload.arrivals import arrivals
+from aiperf_spec.workload.dataset import UntilFailure, Workload
 
 
-@dataclass(slots=True, frozen=True)
-class PhaseLoad:
-    """How a phase is sent. Times are of the monotonic clock.
+@dataclass(slots=True)
+class PhaseRunner:
+    """Send one share of every phase's requests: conversation number n is share `n % shares`'s.
 
-    `concurrency` requests are in flight at all times; with `due`, seconds after `start_ns` at which requests are due,
-    it is a cap, or None for none. After `end_ns` nothing is sent, and what is in flight `grace_s` later is cancelled.
+    Every process draws the same plan and the same schedule and takes its own part of them, so that the bodies, their
+    indices and their times are those of a run in one process.
     """
 
-    concurrency: int | None
+    config: ProfileConfig
+    workload: Workload
+    requester: Requester
+    sink: Sink
+    stop: Stop
     clock: Callable[[], int]
-    start_ns: int
-    due: Iterator[float] | None = None
-    end_ns: int | None = None
-    grace_s: float = 0.0
+    share: int = 0
+    shares: int = 1
 
-    def is_over(self) -> bool:
-        """Say whether the time for sending is up."""
-        return self.end_ns is not None and self.clock() >= self.end_ns
+    async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
+        """Run a phase that starts at `start_ns`; return why the prompts ended too early, where they did.
 
+        Requests are sent until all are sent, the time is up or a stop is requested. What is in flight at a stop, or at
+        the end of the grace period, is cancelled and reaches the sink as such.
+        """
+        config = self.config
+        count = requests_of(config, self.workload.info, phase)
+        if count == 0 or self.stop.reason is not None:
+            return None
+        # Each phase starts at the first prompt, so that warming up does not change what is measured.
+        endless = count is not None or config.benchmark_duration is not None
+        prompts = UntilFailure(self.workload.ordered() if endless else self.workload.once())
+        requests = islice(plan(prompts, count, phase, config.batch_size_text), self.share, None, self.shares)
+        if phase is Phase.WARMUP:
+            await self._closed_loop(requests, self._part(config.concurrency, count), None)
+            return prompts.failure
+        duration, rate, cap = config.benchmark_duration, config.request_rate, config.concurrency_cap
+        end_ns = None if duration is None else start_ns + round(duration * NS_PER_S)
+        slots = None if cap is None else self._part(cap, count)
+        if rate is None:
+            await self._closed_loop(requests, slots or 1, end_ns)
+        else:
+            number = round(rate * duration) if count is None and duration is not None else count
+            offsets = arrivals(rate, config.arrival_pattern, config.random_seed, number)
+            due = (start_ns + round(each * NS_PER_S) for each in islice(offsets, self.share, None, self.shares))
+            await self._open_loop(zip(requests, due, strict=False), slots, end_ns)
+        return prompts.failure
 
-async def run_phase(
-    requester: Requester, requests: Iterator[PlannedRequest], load: PhaseLoad, sink: Sink, stop: Stop
-) -> None:
-    """Send the requests until all are sent, the time is up or a stop is requested; each record goes to the sink.
+    def _part(self, concurrency: int, count: int | None) -> int:
+        # The first shares take what does not divide.
+        part = concurrency // self.shares + (1 if self.share < concurrency % self.shares else 0)
+        return part if count is None else min(part, count)
 
-    What is in flight at a stop, or at the end of the grace period, is cancelled and reaches the sink as such.
-    """
-    if stop.reason is not None:
-        return
-    if load.due is None:
-        await _closed_loop(requester, requests, load, sink, stop)
-    else:
-        await _open_loop(requester, requests, load, sink, stop)
+    def _is_over(self, end_ns: int | None) -> bool:
+        return end_ns is not None and self.clock() >= end_ns
 
-
-async def _closed_loop(
-    requester: Requester, requests: Iterator[PlannedRequest], load: PhaseLoad, sink: Sink, stop: Stop
-) -> None:
-    async def worker() -> None:
-        # The workers share one iterator: whoever is free takes the next request.
-        for request in requests:
-            if not await send_conversation(requester, request, sink, stop) or load.is_over():
-                return
-
-    workers = {asyncio.create_task(worker()) for _ in range(load.concurrency or 1)}
-    await _wait_or_cancel(workers, load, stop)
-
-
-async def _open_loop(
-    requester: Requester, requests: Iterator[PlannedRequest], load: PhaseLoad, sink: Sink, stop: Stop
-) -> None:
-    conversations: set[asyncio.Task[None]] = set()
-    slots = None if load.concurrency is None else asyncio.Semaphore(load.concurrency)
-
-    async def send(request: PlannedRequest) -> None:
-        try:
-            await send_conversation(requester, request, sink, stop)
-        finally:
-            if slots is not None:
-                slots.release()
-
-    async def dispatch() -> None:
-        for request, offset in zip(requests, load.due or (), strict=False):
-            due_ns = load.start_ns + round(offset * NS_PER_S)
-            if load.end_ns is not None and due_ns >= load.end_ns:
-                return
-            # The loop's timers round, and may wake a little early.
-            while (left_ns := due_ns - load.clock()) > 0:  # noqa: ASYNC110  a clock has no event to wait for
-                await asyncio.sleep(left_ns / NS_PER_S)
-            if slots is not None:
-                await slots.acquire()
-                if load.is_over():
+    async def _closed_loop(self, requests: Iterator[PlannedRequest], concurrency: int, end_ns: int | None) -> None:
+        async def worker() -> None:
+            # The workers share one iterator: whoever is free takes the next request.
+            for request in requests:
+                if not await send_conversation(self.requester, request, self.sink, self.stop) or self._is_over(end_ns):
                     return
-            task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
-            conversations.add(task)
-            task.add_done_callback(_forget(conversations))
 
-    try:
-        with suppress(StoppedError):
-            await stop.unless(dispatch())
-    finally:
-        await _wait_or_cancel(conversations, load, stop)
+        await self._wait_or_cancel({asyncio.create_task(worker()) for _ in range(concurrency)}, end_ns)
 
+    async def _open_loop(
+        self, requests: Iterator[tuple[PlannedRequest, int]], cap: int | None, end_ns: int | None
+    ) -> None:
+        conversations: set[asyncio.Task[None]] = set()
+        slots = None if cap is None else asyncio.Semaphore(cap)
 
-def _forget(tasks: set[asyncio.Task[None]]) -> Callable[[asyncio.Task[None]], None]:
-    # A failed task stays, so that its failure is seen at the end.
-    def forget(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            tasks.discard(task)
+        async def send(request: PlannedRequest) -> None:
+            try:
+                await send_conversation(self.requester, request, self.sink, self.stop)
+            finally:
+                if slots is not None:
+                    slots.release()
 
-    return forget
+        def forget(task: asyncio.Task[None]) -> None:
+            # A failed task stays, so that its failure is seen at the end.
+            if not task.cancelled() and task.exception() is None:
+                conversations.discard(task)
 
+        async def dispatch() -> None:
+            for request, due_ns in requests:
+                if end_ns is not None and due_ns >= end_ns:
+                    return
+                # The loop's timers round, and may wake a little early.
+                while (left_ns := due_ns - self.clock()) > 0:  # noqa: ASYNC110  a clock has no event to wait for
+                    await asyncio.sleep(left_ns / NS_PER_S)
+                if slots is not None:
+                    await slots.acquire()
+                    if self._is_over(end_ns):
+                        return
+                task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
+                conversations.add(task)
+                task.add_done_callback(forget)
 
-async def _wait_or_cancel(tasks: set[asyncio.Task[None]], load: PhaseLoad, stop: Stop) -> None:
-    """Wait for the tasks; cancel what is left at a stop or when the grace period ends, and raise what one raised."""
-    tasks = set(tasks)
-    stopper = asyncio.create_task(stop.wait())
-    pending = set(tasks)
-    try:
-        while pending and not stopper.done():
-            timeout = None
-            if load.end_ns is not None:
-                timeout = max(0.0, (load.end_ns - load.clock()) / NS_PER_S + load.grace_s)
-            done, pending = await asyncio.wait(
-                {*pending, stopper}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-            pending.discard(stopper)
-            for task in done - {stopper}:
-                _raise_failure(task)
-            if not done:
-                break
-    finally:
-        stopper.cancel()
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*tasks, stopper, return_exceptions=True)
-    for task in tasks:
-        _raise_failure(task)
+        try:
+            with suppress(StoppedError):
+                await self.stop.unless(dispatch())
+        finally:
+            await self._wait_or_cancel(set(conversations), end_ns)
 
-
-def _raise_failure(task: asyncio.Task[None]) -> None:
-    # A task that was cancelled before it could send has nothing to tell.
-    if not task.cancelled():
-        task.result()
+    async def _wait_or_cancel(self, tasks: set[asyncio.Task[None]], end_ns: int | None) -> None:
+        """Wait for the tasks; cancel what is left at a stop or after the grace period, and raise what one raised."""
+        if not tasks:
+            return
+        timeout = None
+        if end_ns is not None:
+            timeout = max(0.0, (end_ns - self.clock()) / NS_PER_S + self.config.benchmark_grace_period)
+        try:
+            with suppress(StoppedError):
+                await self.stop.unless(asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_EXCEPTION))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            # One that was cancelled before it could send has nothing to tell.
+            if not task.cancelled():
+                task.result()

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from aiperf_spec.errors import StoppedError
+from aiperf_spec.load.event_loop import running
 
 T = TypeVar("T")
 
@@ -25,17 +26,11 @@ class Stop:
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the work returns; raise `StoppedError` where a stop is requested before it does."""
-        task = asyncio.create_task(work)
-        stopper = asyncio.create_task(self.wait())
-        try:
+        async with running(work) as task, running(self.wait()) as stopper:
             await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise StoppedError(self.reason or "a stop")
             return task.result()
-        finally:
-            task.cancel()
-            stopper.cancel()
-            await asyncio.gather(task, stopper, return_exceptions=True)
 
     async def wait(self) -> None:
         """Return once a stop was requested."""

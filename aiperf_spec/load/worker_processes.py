@@ -12,8 +12,9 @@ import signal
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Self
@@ -24,13 +25,12 @@ from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ServerUnavailableError, SpecProfileError
-from aiperf_spec.load.event_loop import run_in_loop
-from aiperf_spec.load.loop_lag import LoopLagMonitor
-from aiperf_spec.load.phase_runner import PhaseRunner
+from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop
 from aiperf_spec.load.requester import Requester, Sink
+from aiperf_spec.load.scheduler import PhaseRunner
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
-from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.models.run import Phase
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.workload.dataset import open_workload
 
@@ -50,8 +50,7 @@ class WorkerProcesses:
         self._model = model
         self._sink = sink
         self._stop = stop
-        self._processes: list[BaseProcess] = []
-        self._links: list[Connection] = []
+        self._processes: dict[Connection, BaseProcess] = {}
         self._busy: dict[Connection, asyncio.Future[SpecProfileError | None]] = {}
         self._stopper: asyncio.Task[None] | None = None
 
@@ -66,10 +65,9 @@ class WorkerProcesses:
                 process = context.Process(target=_work, args=arguments, name=f"spec-profile-{share}", daemon=True)
                 process.start()
                 there.close()
-                self._processes.append(process)
-                self._links.append(here)
+                self._processes[here] = process
         loop = asyncio.get_running_loop()
-        for link in self._links:
+        for link in self._processes:
             self._busy[link] = loop.create_future()
             loop.add_reader(link.fileno(), self._receive, link)
         self._stopper = asyncio.create_task(self._pass_stop_on())
@@ -77,18 +75,16 @@ class WorkerProcesses:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        loop = asyncio.get_running_loop()
         if self._stopper is not None:
             self._stopper.cancel()
             await asyncio.gather(self._stopper, return_exceptions=True)
-        for link in self._links:
-            if self._busy[link].done() and not link.closed:
-                self._busy[link] = loop.create_future()
-                self._tell(link, ("end",))
+        for link, idle in self._busy.items():
+            if idle.done() and not link.closed:
+                self._set_to_work(link, "end")
         waiting = [future for future in self._busy.values() if not future.done()]
         if waiting:
             await asyncio.wait(waiting, timeout=_END_SECONDS)
-        for link, process in zip(self._links, self._processes, strict=True):
+        for link, process in self._processes.items():
             self._drop(link)
             process.join(timeout=_END_SECONDS)
             if process.is_alive():
@@ -98,11 +94,13 @@ class WorkerProcesses:
 
     async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
         """Run a phase in all processes; see `PhaseRunner.run`."""
-        loop = asyncio.get_running_loop()
-        for link in self._links:
-            self._busy[link] = loop.create_future()
-            self._tell(link, ("run", phase, start_ns + _HEADSTART_NS))
+        for link in self._processes:
+            self._set_to_work(link, "run", phase, start_ns + _HEADSTART_NS)
         return await self._all_done()
+
+    def _set_to_work(self, link: Connection, *message: Any) -> None:
+        self._busy[link] = asyncio.get_running_loop().create_future()
+        self._tell(link, message)
 
     async def _all_done(self) -> SpecProfileError | None:
         failures = await asyncio.gather(*self._busy.values())
@@ -116,7 +114,7 @@ class WorkerProcesses:
 
     async def _pass_stop_on(self) -> None:
         await self._stop.wait()
-        for link in self._links:
+        for link in self._processes:
             if not link.closed:
                 self._tell(link, ("stop", self._stop.reason))
 
@@ -175,37 +173,29 @@ async def _serve(link: Connection, config: ProfileConfig, model: str, share: int
     loop = asyncio.get_running_loop()
     loop.add_reader(link.fileno(), _listen, link, messages, stop, loop)
     registry, server, clock = load_registry(), split_endpoint(config.url), time.perf_counter_ns
-    send = _sender(link)
 
-    def sink(record: RequestRecord) -> None:
-        send(("record", record))
+    def send(kind: str, value: Any) -> None:
+        try:
+            link.send((kind, value))
+        except OSError:
+            # The parent is gone: nobody is left to tell.
+            raise SystemExit(1) from None
 
-    async with Client(config, server) as client, LoopLagMonitor(clock) as loop_lag:
+    async with Client(config, server) as client, monitored_loop_lag(clock) as lags_ns:
         counter = None if config.tokenizer is None else load_counter(config.tokenizer)
         requester = Requester(config, model, client, registry, Redactor(config, server), counter)
+        sink = partial(send, "record")
         phase_runner = PhaseRunner(config, open_workload(config), requester, sink, stop, clock, share, shares)
-        send(("done", None))
+        send("done", None)
         while True:
             kind, *rest = await messages.get()
             if kind == "end":
                 break
             phase, start_ns = rest
             await asyncio.sleep(max(0, start_ns - clock()) / NS_PER_S)
-            failure = await phase_runner.run(phase, start_ns)
-            send(("done", failure))
-        send(("ended", (registry.warnings, loop_lag.lags_ns.tobytes())))
+            send("done", await phase_runner.run(phase, start_ns))
+        send("ended", (registry.warnings, lags_ns.tobytes()))
     loop.remove_reader(link.fileno())
-
-
-def _sender(link: Connection) -> Callable[[tuple[str, Any]], None]:
-    def send(message: tuple[str, Any]) -> None:
-        try:
-            link.send(message)
-        except OSError:
-            # The parent is gone: nobody is left to tell.
-            raise SystemExit(1) from None
-
-    return send
 
 
 def _listen(

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from aiperf_spec.load.loop_lag import LoopLagMonitor
+from aiperf_spec.load.event_loop import monitored_loop_lag
 from aiperf_spec.simulator import RunningSimulator
 from aiperf_spec.workload.dataset import builtin_prompts
 from tests.waiting import PATIENCE_SECONDS, happens
@@ -178,7 +178,7 @@ async def test_pace(serve: Serve, session: aiohttp.ClientSession) -> None:
     started = loop.time()
     stamps = []
     async with (
-        LoopLagMonitor(time.perf_counter_ns) as monitor,
+        monitored_loop_lag(time.perf_counter_ns) as lags_ns,
         session.post(server.url + "/v1/completions", json=body) as response,
     ):
         async for line in response.content:
@@ -188,7 +188,7 @@ async def test_pace(serve: Serve, session: aiohttp.ClientSession) -> None:
     assert len(stamps) == steps + 1
     # Nothing may be early, and late by no more than this machine is.
     assert all(stamp >= 0.150 + 0.020 * step - 0.002 for step, stamp in enumerate(stamps))
-    assert stamps[-1] < 0.150 + 0.020 * steps + 1.0 + max(monitor.lags_ns) / 1e9
+    assert stamps[-1] < 0.150 + 0.020 * steps + 1.0 + max(lags_ns) / 1e9
 
 
 async def test_headers_come_before_the_first_token(serve: Serve, session: aiohttp.ClientSession) -> None:

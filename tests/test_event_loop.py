@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aiperf_spec.load.fair_queue import FairQueue
+from aiperf_spec.load.event_loop import FairQueue
 
 
 async def test_callers_pass_one_by_one_in_order() -> None:
