@@ -15,7 +15,7 @@ from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.models.server_metrics import Agreement, EndpointScrapes, ServerMetrics
-from aiperf_spec.render.server_counts import verdict
+from aiperf_spec.render.server_side import verdict
 from aiperf_spec.server_metrics.deltas import metric_deltas, unit_of
 from aiperf_spec.server_metrics.endpoints import metrics_endpoints
 from aiperf_spec.server_metrics.exported_counters import counted_acceptance, length_gauge, rate_gauge

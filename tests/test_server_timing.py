@@ -16,7 +16,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics import summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, RequestRecord, RunResult, ServerTiming
-from aiperf_spec.render.server_timing import server_timing_table
+from aiperf_spec.render.server_side import server_timing_table
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.derive_expected import WIRE, captures, events_of

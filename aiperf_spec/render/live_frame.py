@@ -54,8 +54,7 @@ class RunProgress:
     histogram: Counter[int] = field(default_factory=Counter)
     has_turns: bool = False
     _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
-    _estimates: tuple[int, tuple[Estimate, Estimate]] | None = None
-    _percentiles: tuple[int, list[str]] | None = None
+    _figures: tuple[int, tuple[Estimate, Estimate, str, str]] | None = None
 
     def expect(self, totals: Mapping[Phase, int | None]) -> None:
         """Say how many requests each phase will have; None where that is not known."""
@@ -92,29 +91,22 @@ class RunProgress:
         """A value that differs where there is something new to show."""
         return sum(counts.done for counts in self.phases.values()), self.in_flight
 
-    def estimates(self, now_ns: int) -> tuple[Estimate, Estimate]:
-        """Return the pooled length and rate so far, renewed once a second: an interval costs a millisecond.
+    def figures(self, now_ns: int) -> tuple[Estimate, Estimate, str, str]:
+        """Return the pooled length and rate so far, and "p50 ..., p99 ... ms" of TTFT and of ITL of the last 10 s.
 
-        Turns of a conversation depend on each other: where there are any, no interval is given.
+        They are renewed once a second: an interval costs a millisecond. Turns of a conversation depend on each other:
+        where there are any, no interval is given.
         """
         second = int(now_ns // NS_PER_S)
-        if self._estimates is None or self._estimates[0] != second:
+        if self._figures is None or self._figures[0] != second:
             length, rate = length_interval(self.length_sums), rate_interval(self.rate_sums)
             if self.has_turns:
                 length, rate = Estimate(length.value), Estimate(rate.value)
-            self._estimates = second, (length, rate)
-        return self._estimates[1]
-
-    def percentiles(self, now_ns: int) -> list[str]:
-        """Return "p50 ..., p99 ... ms" of TTFT and of ITL, of requests that ended in the last 10 s; once a second."""
-        second = int(now_ns // NS_PER_S)
-        if self._percentiles is None or self._percentiles[0] != second:
-            start = now_ns - _RECENT_S * NS_PER_S
-            while self._recent and self._recent[0][0] < start:
+            while self._recent and self._recent[0][0] < now_ns - _RECENT_S * NS_PER_S:
                 self._recent.popleft()
-            columns = ([value for each in self._recent if (value := each[i]) is not None] for i in (1, 2))
-            self._percentiles = second, [_described(sorted(values)) for values in columns]
-        return self._percentiles[1]
+            first, between = ([value for each in self._recent if (value := each[i]) is not None] for i in (1, 2))
+            self._figures = second, (length, rate, _described(sorted(first)), _described(sorted(between)))
+        return self._figures[1]
 
 
 def _described(ordered: Sequence[float]) -> str:
@@ -245,14 +237,14 @@ def _interval(estimate: Estimate, unit: str = "") -> str:
 
 
 def _figures(progress: RunProgress, now_ns: int) -> list[Text]:
-    length, rate = progress.estimates(now_ns)
+    length, rate, first, between = progress.figures(now_ns)
     reports = progress.length_sums.n
     of = f", {plural(reports, 'request')}" if reports else ""
     lines = [
         Text.assemble(_label("accept length"), _interval(length), (of, "dim")),
         Text.assemble(_label("draft rate"), _interval(rate, " %")),
     ]
-    for name, latency in zip(("TTFT", "ITL"), progress.percentiles(now_ns), strict=True):
+    for name, latency in (("TTFT", first), ("ITL", between)):
         lines.append(Text.assemble(_label(name), latency, ("" if latency == "–" else ", last 10 s", "dim")))
     return lines
 
@@ -275,10 +267,9 @@ def simple_line(progress: RunProgress, now_ns: int) -> str:
     counts = progress.phases[progress.phase]
     of = "" if counts.total is None else f" of {count(counts.total)}"
     parts = [f"{_name(progress)}: {count(counts.done)}{of} done, {_state(progress, now_ns).plain}"]
-    length, rate = progress.estimates(now_ns)
+    length, rate, first, between = progress.figures(now_ns)
     if length.value is not None:
         parts.append(f"length {_interval(length)}, rate {_interval(rate, ' %')}".replace("  (", " ("))
-    first, between = progress.percentiles(now_ns)
     if first != "–" or between != "–":
         parts.append(f"last 10 s: TTFT {first}, ITL {between}")
     return "; ".join(parts)

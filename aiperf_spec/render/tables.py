@@ -18,8 +18,7 @@ from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.requests import requests_table
-from aiperf_spec.render.server_counts import reconciliation_table
-from aiperf_spec.render.server_timing import server_timing_table
+from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
 from aiperf_spec.render.words import WORDS
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures
@@ -92,20 +93,10 @@ def gauge_stats(gauge: GaugeSeries, reads: Sequence[int], start_ns: int, end_ns:
     ordered = sorted(weighed.items())
     mean = math.fsum(value * weight for value, weight in ordered) / total
     variance = math.fsum((value - mean) ** 2 * weight for value, weight in ordered) / total
-    stats: dict[str, float | None] = {
-        "avg": mean,
-        "min": ordered[0][0],
-        "max": ordered[-1][0],
-        "std": math.sqrt(variance),
-    }
-    for q in PERCENTILES:
-        reached = 0
-        for value, weight in ordered:
-            reached += weight
-            if reached * 100 >= q * total:
-                stats[f"p{q}"] = value
-                break
-    return stats
+    reached = [100 * weight for weight in accumulate(weight for _, weight in ordered)]
+    percentiles = {f"p{q}": ordered[bisect_left(reached, q * total)][0] for q in PERCENTILES}
+    extremes = {"avg": mean, "min": ordered[0][0], "max": ordered[-1][0], "std": math.sqrt(variance)}
+    return {**extremes, **percentiles}
 
 
 def _histogram(

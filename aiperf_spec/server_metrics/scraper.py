@@ -181,15 +181,14 @@ class MetricsScraper:
         await self._halt()
         if not self._readers:
             return None
-        begun_settled = {id(reader): reader.settled for reader in self._readers}
-        fetched = {id(reader): len(reader.snapshots.reads) for reader in self._readers}
+        begun = [(reader.settled, len(reader.snapshots.reads)) for reader in self._readers]
         readings = asyncio.gather(*(reader.end() for reader in self._readers))
         await _within(HURRIED_SECONDS if hurry else PATIENCE_SECONDS, readings, None)
         complete: list[_EndpointScraper] = []
         values: dict[str, str | int]
-        for reader in self._readers:
-            reader.settled = reader.settled and begun_settled[id(reader)]
-            if len(reader.snapshots.reads) == fetched[id(reader)] or not _finished(reader):
+        for reader, (settled, reads) in zip(self._readers, begun, strict=True):
+            reader.settled &= settled
+            if len(reader.snapshots.reads) == reads or not _finished(reader):
                 values = {"url": reader.target.shown, "reason": reader.problem or "no answer"}
                 self.notices.append(Notice(NoticeKind.SERVER_METRICS_LOST, values))
                 continue

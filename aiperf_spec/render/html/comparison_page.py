@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aiperf_spec.analysis.comparison.compare import ComparisonSet
 from aiperf_spec.analysis.comparison.mismatches import Run
@@ -70,13 +69,8 @@ def _headline(run: ComparedRun) -> str:
     figures += medians(run.summary)
     said = f"{count(run.summary.acceptance.requests)} of {count(run.summary.succeeded)}"
     figures.append(("Requests with acceptance", said, f"{count(run.summary.total)} in all"))
-    known = {
-        "model": settings.model,
-        "endpoint": settings.endpoint,
-        "prompts": settings.prompts,
-        "concurrency": settings.concurrency,
-    }
-    beside = ", ".join(f"{key} {printable(str(value), 80)}" for key, value in known.items() if value is not None)
+    known = ((key, getattr(settings, key)) for key in ("model", "endpoint", "prompts", "concurrency"))
+    beside = ", ".join(f"{key} {printable(str(value), 80)}" for key, value in known if value is not None)
     return (
         f"<h3>{safe(_short(run.run.name))}</h3><p class='dim'>{safe(printable(run.run.name, 400))}</p>"
         + (f"<p>{safe(beside)}</p>" if beside else "")
@@ -85,22 +79,16 @@ def _headline(run: ComparedRun) -> str:
 
 
 def _acceptance(runs: Sequence[ComparedRun]) -> str:
-    names = [_short(run.run.name) for run in runs]
-    histogram: list[tuple[str, Mapping[int, int]]] = [
-        (name, run.summary.acceptance.histogram) for name, run in zip(names, runs, strict=True)
-    ]
-    curve: list[tuple[str, Any]] = [(name, run.analysis.run.curve) for name, run in zip(names, runs, strict=True)]
-    return charts.histograms("ch", histogram, "Accepted drafts per verify step") + charts.curves(
-        "cp", curve, "Acceptance by position in the draft"
+    histograms = [(_short(run.run.name), run.summary.acceptance.histogram) for run in runs]
+    curves = [(_short(run.run.name), run.analysis.run.curve) for run in runs]
+    return charts.histograms("ch", histograms, "Accepted drafts per verify step") + charts.curves(
+        "cp", curves, "Acceptance by position in the draft"
     )
 
 
 def _latency(runs: Sequence[ComparedRun]) -> str:
     series = [
-        (
-            _short(run.run.name),
-            [record for record in run.run.records if record.succeeded and record.phase is Phase.PROFILING],
-        )
+        (_short(run.run.name), [each for each in run.run.records if each.succeeded and each.phase is Phase.PROFILING])
         for run in runs
     ]
     return charts.distributions("cl", series, "Latency: share of requests at most as slow")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.matrix import Matrix
@@ -20,8 +19,7 @@ from aiperf_spec.render.html.heat_map import heat_map
 from aiperf_spec.render.html.rich_to_html import html, safe
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.server_counts import reconciliation_table
-from aiperf_spec.render.server_timing import server_timing_table
+from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _RUNS = 6
@@ -46,7 +44,9 @@ def runs_page(runs: Sequence[PageRun], matrix: Matrix | None = None) -> bytes:
     if len(runs) == 1:
         (run,) = runs
         title = f"{run.result.model}: speculative decoding"
-        return document(title, _facts(run), [*_sections(run, "r0", heat, charts.POINTS)], _footer(run))
+        return document(
+            title, _facts(run), [*_sections(run, "r0", heat, charts.POINTS)], f" · {printable(run.name, 200)}"
+        )
     sections, points = list(heat), charts.POINTS // min(len(runs), _RUNS)
     for i, run in enumerate(runs[:_RUNS]):
         body = "\n".join(
@@ -57,10 +57,6 @@ def runs_page(runs: Sequence[PageRun], matrix: Matrix | None = None) -> bytes:
     if len(runs) > _RUNS:
         lead += f"<p class='dim'>The first {_RUNS} have tables and charts of their own.</p>"
     return document("Speculative decoding", lead, sections)
-
-
-def _footer(run: PageRun) -> str:
-    return f" · {printable(run.name, 200)}"
 
 
 def _facts(run: PageRun) -> str:
@@ -127,25 +123,21 @@ def _sections(run: PageRun, prefix: str, heat: list[tuple[str, str]], points: in
 
 def _drafts(run: PageRun, prefix: str) -> str:
     summary = run.summary
-    series: list[tuple[str, Mapping[int, int]]] = [("all requests", summary.acceptance.histogram)]
+    series = [("all requests", summary.acceptance.histogram)]
     series += [(name, category.acceptance.histogram) for name, category in summary.categories.items()]
-    return charts.histograms(f"{prefix}h", series, "Accepted drafts per verify step") + (
-        html(tables.categories_table(summary.categories)) if summary.categories else ""
-    )
+    chart = charts.histograms(f"{prefix}h", series, "Accepted drafts per verify step")
+    return chart + (html(tables.categories_table(summary.categories)) if summary.categories else "")
 
 
 def _positions(analysis: Analysis, prefix: str) -> str:
-    series: list[tuple[str, Any]] = [("all requests", analysis.run.curve)]
-    series += [(name, group.curve) for name, group in analysis.categories.items() if group.requests]
-    tables_of_categories = "".join(
-        html(of_analysis.curve_table(group.curve, middle(name, 40)))
-        for name, group in analysis.categories.items()
-        if group.requests
-    )
+    curves = [(name, group.curve) for name, group in analysis.categories.items() if group.requests]
+    by_category = "".join(html(of_analysis.curve_table(curve, middle(name, 40))) for name, curve in curves)
     parts = [
-        charts.curves(f"{prefix}p", series, "Acceptance by position in the draft"),
+        charts.curves(
+            f"{prefix}p", [("all requests", analysis.run.curve), *curves], "Acceptance by position in the draft"
+        ),
         html(of_analysis.curve_table(analysis.run.curve, "Acceptance by position, all requests")),
-        folded_part("Acceptance by position, each category", tables_of_categories) if tables_of_categories else "",
+        folded_part("Acceptance by position, each category", by_category) if by_category else "",
         charts.drift_chart(f"{prefix}d", analysis.drift),
         html(of_analysis.drift_table(analysis.drift)),
         charts.what_if_chart(f"{prefix}w", analysis.run.what_if),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.render.html.rich_to_html import safe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+T = TypeVar("T")
 
 SERIES = 8
 """Series that one chart tells apart."""
@@ -33,33 +36,6 @@ _GROUP = re.compile(r"<g id=\"[^\"]*\"")
 """matplotlib numbers groups alike in every drawing, and nothing refers to them."""
 _METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 
-_STYLE: dict[str, Any] = {
-    "font.size": 10,
-    "text.color": INK,
-    "text.parse_math": False,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.facecolor": "none",
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 5,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "svg.fonttype": "none",
-}
-
 
 def require_matplotlib() -> None:
     """Raise `ConfigError` naming the extra where matplotlib is not installed."""
@@ -71,37 +47,35 @@ def require_matplotlib() -> None:
         ) from None
 
 
-@contextmanager
-def _styled(salt: str) -> Iterator[None]:
-    import matplotlib
+@cache
+def _style() -> Any:
+    from matplotlib import rc_params_from_file
 
-    # The salt makes ids that differ from chart to chart, and are the same in every run.
-    style: Any = {**_STYLE, "svg.hashsalt": salt}
-    with matplotlib.rc_context(style):
-        yield
+    return rc_params_from_file(str(files(__package__).joinpath("charts.mplstyle")), use_default_template=False)
 
 
 def draw(
     name: str,
-    panels: int,
-    paint: Callable[[Sequence[Axes]], None],
-    *,
     title: str,
     description: str,
+    panels: Sequence[T],
+    paint: Callable[[Axes, T], None],
     legend: Sequence[str] = (),
     note: str = "",
 ) -> str:
     """Return a figure of panels side by side, with title, description for who cannot see it, and legend.
 
-    `legend` names the series in the order of `COLOURS`; names are data, and stand in the page alone, never in the
-    drawing. `name` is unique on the page.
+    `paint` draws one panel. `legend` names the series in the order of `COLOURS`; names are data, and stand in the page
+    alone, never in the drawing. `name` is unique on the page.
     """
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with _styled(name):
+    # The salt makes ids that differ from chart to chart, and are the same in every run.
+    with rc_context({**_style(), "svg.hashsalt": name}):
         figure = Figure(figsize=(8.6, 3.0), layout="constrained")
-        axes = figure.subplots(1, panels, squeeze=False)[0]
-        paint(list(axes))
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            paint(axes, panel)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     label = f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{safe(description)}</desc>'
