@@ -43,11 +43,8 @@ def find_payload(responses: list[ParsedResponse], signature: frozenset[str]) -> 
 
     The last, because an engine may send running figures before the final ones.
     """
-    for response in reversed(responses):
-        stats = response.spec_decode_stats
-        if isinstance(stats, dict) and signature <= stats.keys():
-            return stats
-    return None
+    objects = (response.spec_decode_stats for response in reversed(responses))
+    return next((each for each in objects if isinstance(each, dict) and signature <= each.keys()), None)
 
 
 def inflate_histogram(dense: Any, bound: Any = None) -> dict[int, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -171,9 +172,7 @@ def _contains(final: SpecDecodeAcceptanceRecord, earlier: SpecDecodeAcceptanceRe
     return (
         earlier.num_spec_steps <= final.num_spec_steps
         and earlier.num_draft_tokens <= final.num_draft_tokens
-        and all(
-            count <= final.acceptance_histogram.get(bucket, 0) for bucket, count in earlier.acceptance_histogram.items()
-        )
+        and Counter(earlier.acceptance_histogram) <= Counter(final.acceptance_histogram)
     )
 
 

@@ -55,9 +55,7 @@ class VersionWatch:
                     self._note(engine.name, fields, unknown)
 
     def _note(self, engine: str, fields: PayloadFields, unknown: Iterable[str], missing: Iterable[str] = ()) -> None:
-        differences = self._by_engine.get(engine)
-        if differences is None:
-            differences = self._by_engine[engine] = _Differences(fields.version)
+        differences = self._by_engine.setdefault(engine, _Differences(fields.version))
         for names, found in ((differences.unknown, unknown), (differences.missing, missing)):
             for name in found:
                 if len(names) <= _LISTED:

@@ -228,12 +228,9 @@ def _clock(seconds: float) -> str:
 
 
 def _interval(estimate: Estimate, unit: str = "") -> str:
-    if estimate.value is None:
-        return "–"
-    shown = f"{number(estimate.value)}{unit}"
-    if estimate.low is None or estimate.high is None:
-        return shown
-    return f"{shown}  (95 %: {number(estimate.low)} to {number(estimate.high)})"
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "–" if estimate.value is None else f"{number(estimate.value)}{unit}"
+    return f"{number(estimate.value)}{unit}  (95 %: {number(estimate.low)} to {number(estimate.high)})"
 
 
 def _figures(progress: RunProgress, now_ns: int) -> list[Text]:

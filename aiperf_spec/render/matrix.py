@@ -13,21 +13,12 @@ from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.text import count, middle, number, plural, printable
+from aiperf_spec.render.words import WORDS
 
-_TITLES = {
-    ReportMetric.ACCEPT_LENGTH: "Acceptance length",
-    ReportMetric.ACCEPT_RATE: "Draft acceptance rate (%)",
-    ReportMetric.THROUGHPUT: "Output token throughput (tokens/s)",
-}
 _NAME = 32
 _LISTED = 6
 """Runs that a note names."""
 
-WEIGHTING = {
-    ReportSource.RECORDS: "pooled over the requests' own records, every verify step weighing the same",
-    ReportSource.SUMMARY: "the run's own pooled figure, one column a run",
-    ReportSource.SERVER_METRICS: "the server's counters over the profiled interval, whoever's traffic that was",
-}
 _GAUGE = (
     "~ marks the average over time of a server's gauge: not token-weighted, not to be compared with the other figures"
 )
@@ -65,7 +56,9 @@ def _names(matrix: Matrix) -> list[list[str]]:
 
 
 def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, intervals: bool) -> Table:
-    table = table_of(["<Model", *(Text(printable(name, 40)) for name in columns)], title=_TITLES[matrix.metric])
+    table = table_of(
+        ["<Model", *(Text(printable(name, 40)) for name in columns)], title=WORDS["matrix, title"][matrix.metric]
+    )
     for row, lines in zip(matrix.rows, names, strict=True):
         cells: list[list[str]] = []
         for name in columns:
@@ -96,18 +89,12 @@ def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
 
 def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     """Return what is to be said under the table: the source and weighting of each run, and what was left out."""
-    lines = []
-    if matrix.metric is not ReportMetric.THROUGHPUT:
-        for source in WEIGHTING:
-            runs = [run for run in matrix.runs if run.source is source and not run.gauge]
-            if runs:
-                lines.append(f"{source}: {_list(runs)}: {WEIGHTING[source]}.")
-        if gauges := [run for run in matrix.runs if run.gauge]:
-            lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
-    else:
-        for source in WEIGHTING:
-            if runs := [run for run in matrix.runs if run.source is source]:
-                lines.append(f"{source}: {_list(runs)}: one rate a run.")
+    lines, rates = [], matrix.metric is ReportMetric.THROUGHPUT
+    for source, weighting in WORDS["source"].items():
+        if runs := [run for run in matrix.runs if run.source == source and (rates or not run.gauge)]:
+            lines.append(f"{source}: {_list(runs)}: {'one rate a run' if rates else weighting}.")
+    if not rates and (gauges := [run for run in matrix.runs if run.gauge]):
+        lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
     lines.append("n: requests behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together.")

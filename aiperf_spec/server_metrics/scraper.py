@@ -95,12 +95,9 @@ class _EndpointScraper:
         elif not page.is_success:
             self.problem = f"HTTP {page.status_code}"
         else:
-            text = page.content.decode("utf-8", "replace")
+            take = self.snapshots.begin if first else self.snapshots.add
             try:
-                if first:
-                    self.snapshots.begin(at_ns, text)
-                else:
-                    self.snapshots.add(at_ns, text)
+                take(at_ns, page.content.decode("utf-8", "replace"))
                 self._spent_ns += at_ns - start_ns
                 return True
             except NotPrometheusError:

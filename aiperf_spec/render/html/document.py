@@ -51,11 +51,6 @@ def medians(summary: Summary) -> list[tuple[str, str, str]]:
     ]
 
 
-def folded_text(summary: str, text: str) -> str:
-    """Return a longer text that opens on a click."""
-    return folded_part(summary, f"<pre>{safe(text)}</pre>") if text.strip() else ""
-
-
 def folded_part(summary: str, body: str) -> str:
     """Return HTML that opens on a click."""
     return f"<details><summary>{safe(summary)}</summary>{body}</details>"

@@ -14,7 +14,7 @@ from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.render import analysis as of_analysis
 from aiperf_spec.render import tables
 from aiperf_spec.render.html import charts
-from aiperf_spec.render.html.document import cards, document, folded_part, folded_text, medians
+from aiperf_spec.render.html.document import cards, document, folded_part, medians
 from aiperf_spec.render.html.heat_map import heat_map
 from aiperf_spec.render.html.rich_to_html import html, safe
 from aiperf_spec.render.missing import figure, interval
@@ -117,7 +117,9 @@ def _sections(run: PageRun, prefix: str, heat: list[tuple[str, str]], points: in
         sections.append(("Failed requests", html(tables.errors_table(summary))))
     notices = "".join(f"<p>{safe(notice_text(notice))}</p>" for notice in result.notices)
     sections.append(("Notices", notices))
-    sections.append(("Configuration", folded_text("The run's configuration file", run.configuration)))
+    if run.configuration.strip():
+        configuration = folded_part("The run's configuration file", f"<pre>{safe(run.configuration)}</pre>")
+        sections.append(("Configuration", configuration))
     return sections
 
 
