@@ -280,6 +280,21 @@ class TestConnecting:
             assert server.calls[0].headers["host"] == f"some.host:{server.port}"
         assert asked == [("some.host", server.port)]
 
+    async def test_connections_opened_at_once_share_the_replicas_behind_a_name(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def two(*_: Any, **__: Any) -> Any:
+            replicas = (one.port, other.port)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in replicas]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
+        monkeypatch.setattr(stamping_transport, "KEEP_ALIVE_SECONDS", 0.0)
+        async with serving(answer) as one, serving(answer) as other:
+            config = ProfileConfig(url="http://some.host", model="m")
+            async with Client(config, split_endpoint(config.url)) as client:
+                await asyncio.gather(*(ask(client) for _ in range(6)))
+            assert (one.connections, other.connections) == (3, 3)
+
     @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
     @pytest.mark.parametrize("host", ["::1", "localhost"])
     async def test_a_server_on_one_family_alone(self, host: str) -> None:

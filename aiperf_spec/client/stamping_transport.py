@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import itertools
 import socket
 import ssl
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -141,9 +141,9 @@ class _Pool:
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
         self._openings: set[asyncio.Task[Connection]] = set()
-        self._addresses: deque[AddrInfoType] = deque()
-        self._resolved_at = 0.0
-        self._resolving: asyncio.Task[Sequence[AddrInfoType]] | None = None
+        self._resolving: asyncio.Future[Any] | None = None
+        self._resolve_at = 0.0
+        self._starts = itertools.count()
 
     def take_idle(self) -> Connection | None:
         now = time.monotonic()
@@ -166,7 +166,7 @@ class _Pool:
         # Those on their way are let arrive where they soon do: loops complain of what is cancelled within a handshake.
         if self._openings:
             await asyncio.wait(self._openings, timeout=_ARRIVAL_SECONDS)
-        left = [*self._openings, *([self._resolving] if self._resolving is not None else [])]
+        left: list[asyncio.Future[Any]] = [*self._openings, *([] if self._resolving is None else [self._resolving])]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
@@ -220,21 +220,16 @@ class _Pool:
 
     async def _resolve(self) -> list[AddrInfoType]:
         loop = asyncio.get_running_loop()
-        if not self._addresses or loop.time() - self._resolved_at > _RESOLVED_SECONDS:
+        last = self._resolving
+        if last is None or (last.done() and (loop.time() > self._resolve_at or last.exception() is not None)):
             # One asks for all who wait, and all get its answer, be it an error.
-            if self._resolving is None or self._resolving.done():
-                self._resolving = asyncio.create_task(self._ask())
-            self._addresses = deque(await asyncio.shield(self._resolving))
+            asked = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            last = self._resolving = asyncio.ensure_future(asked)
+            self._resolve_at = loop.time() + _RESOLVED_SECONDS
+        found = await asyncio.shield(last)
         # Each connection starts at the next address: replicas behind one name share the load.
-        addresses = list(self._addresses)
-        self._addresses.rotate(-1)
-        return addresses
-
-    async def _ask(self) -> Sequence[AddrInfoType]:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        self._resolved_at = loop.time()
-        return found
+        start = next(self._starts) % len(found)
+        return [*found[start:], *found[:start]]
 
 
 def _drop(opening: asyncio.Task[Connection]) -> None:
