@@ -9,7 +9,7 @@ import uuid
 from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -148,14 +148,9 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             failure, loop_lags_ns, adapter_warnings = await _send(model, phase_runner, hooks, scraper)
             stopped_by = stop.reason
             metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
+        info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
-            config=config,
-            url=info.url,
-            model=model,
-            owned_by=owned_by,
-            dataset=workload.info,  # what a streamed file held is known only now
-            wall_offset_ns=info.wall_offset_ns,
-            run_id=info.run_id,
+            **{known.name: getattr(info, known.name) for known in fields(info)},
             records=records,
             loop_lags_ns=loop_lags_ns,
             stopped_by=stopped_by,
@@ -165,7 +160,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             reconciliation=None if metrics is None else reconcile(records, metrics),
         )
         warnings = list(dict.fromkeys([*registry.warnings, *adapter_warnings]))
-        notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
+    notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
     return replace(run, notices=[*notices, *scraper.notices])
 
 

@@ -225,21 +225,17 @@ class _QueryFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let each record through."""
         if isinstance(record.args, tuple):
-            record.args = tuple(_without_query(value) for value in record.args)
+            record.args = tuple(
+                value.copy_with(query=b"...") if isinstance(value, httpx.URL) and value.query else value
+                for value in record.args
+            )
         return True
 
 
-def _without_query(value: object) -> object:
-    return value.copy_with(query=b"...") if isinstance(value, httpx.URL) and value.query else value
-
-
 def _status_failure(status: int | None, sink: ReaderSink, lost: str) -> RequestError:
-    said = _said(bytes(sink.error_body)) or (f"body lost ({lost})" if lost else "")
-    return RequestError(ErrorKind.HTTP_STATUS, f"{sink.refusal}: {said}" if said else sink.refusal, status)
-
-
-def _said(body: bytes) -> str:
     try:
-        return message_of(orjson.loads(body))
+        said = message_of(orjson.loads(sink.error_body))
     except orjson.JSONDecodeError:
-        return body.decode("utf-8", "replace").strip()
+        said = sink.error_body.decode("utf-8", "replace").strip()
+    said = said or (f"body lost ({lost})" if lost else "")
+    return RequestError(ErrorKind.HTTP_STATUS, f"{sink.refusal}: {said}" if said else sink.refusal, status)

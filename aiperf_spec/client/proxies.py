@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from urllib.request import getproxies, proxy_bypass
 
@@ -14,6 +15,8 @@ from aiperf_spec.client.connection import NO_RESPONSE
 from aiperf_spec.client.stamping_transport import KEEP_ALIVE_SECONDS
 from aiperf_spec.config.server_url import Server
 from aiperf_spec.errors import ConfigError
+
+_LOOPBACK = "localhost,*.localhost,127.0.0.0/8,::1"
 
 
 def proxy_for(server: Server) -> str | None:
@@ -27,33 +30,19 @@ def proxy_for(server: Server) -> str | None:
     proxies = getproxies()
     scheme, _, rest = server.root.partition("://")
     proxy = proxies.get(scheme) or proxies.get("all")
-    authority = rest.partition("/")[0]
-    if (
-        not proxy
-        or _is_loopback(server.host)
-        or proxy_bypass(authority)
-        or _is_exempt(server.host, proxies.get("no", ""))
-    ):
+    exempt = f"{_LOOPBACK},{proxies.get('no', '')}"
+    if not proxy or proxy_bypass(rest.partition("/")[0]) or _is_exempt(server.host.lower(), exempt):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost" or host.lower().endswith(".localhost")
-
-
 def _is_exempt(host: str, entries: str) -> bool:
     for entry in (part.strip().lower() for part in entries.split(",")):
-        if entry.startswith("*.") and host.lower().endswith(entry[1:]):
+        if host == entry or (entry.startswith("*.") and host.endswith(entry[1:])):
             return True
-        try:
+        with suppress(ValueError):
             if ip_address(host) in ip_network(entry.strip("[]"), strict=False):
                 return True
-        except ValueError:
-            continue
     return False
 
 

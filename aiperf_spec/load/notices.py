@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
@@ -21,8 +21,6 @@ _ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (
 
 _DISCREPANCY = 0.1
 """The share by which the two counts of tokens may differ without a word."""
-
-
 _SATURATED_MS = 10.0
 """Lag of the event loop, at its 99th percentile, from which on latencies are no longer the server's alone."""
 _LATE_MS = 50.0
@@ -31,35 +29,36 @@ _CONNECTING = 0.05
 """The share by which opening connections may move the time to first token without a word."""
 
 
-def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> list[Notice]:
-    """Return the notices of a run, in the order in which they are to be read."""
+def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> Iterator[Notice]:
+    """Yield the notices of a run, in the order in which they are to be read."""
     config = result.config
     profiled = result.profiled()
     good = [record for record in profiled if record.succeeded]
-    notices = [Notice(NoticeKind.ADAPTER, {"text": text}) for text in adapter_warnings]
-    notices += _acceptance(result, config, good)
+    for text in adapter_warnings:
+        yield Notice(NoticeKind.ADAPTER, {"text": text})
+    yield from _acceptance(result, good)
     if good and config.temperature is None and "temperature" not in config.extra_inputs:
-        notices.append(Notice(NoticeKind.UNPINNED_SAMPLING))
-    notices += _prompts(result.dataset, profiled)
-    notices += _tokens(config, good)
-    notices += _client(result, profiled)
-    notices += _connecting(good)
+        yield Notice(NoticeKind.UNPINNED_SAMPLING)
+    yield from _prompts(result.dataset, profiled)
+    yield from _tokens(config, good)
+    yield from _client(result, profiled)
+    yield from _connecting(good)
     if retried := sum(1 for record in result.records if record.retried):
-        notices.append(Notice(NoticeKind.RETRIED, {"count": retried}))
-    notices += _refused_max_tokens(config, profiled)
+        yield Notice(NoticeKind.RETRIED, {"count": retried})
+    if config.max_tokens is not None and config.endpoint_type is EndpointType.CHAT:
+        yield from _refused_max_tokens(config, profiled)
     if config.insecure:
-        notices.append(Notice(NoticeKind.INSECURE))
+        yield Notice(NoticeKind.INSECURE)
     if proxy is not None:
-        notices.append(Notice(NoticeKind.PROXY, {"proxy": without_credentials(proxy)}))
-    return notices
+        yield Notice(NoticeKind.PROXY, {"proxy": without_credentials(proxy)})
 
 
-def _acceptance(result: RunResult, config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
-    if not good or any(record.acceptance is not None for record in good):
-        return []
-    reasons = {record.drop_reason for record in good}
-    if DropReason.ABSENT not in reasons:
-        return []
+def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:
+    if any(record.acceptance is not None for record in good):
+        return
+    if not any(record.drop_reason is DropReason.ABSENT for record in good):
+        return
+    config = result.config
     options = config.extra_inputs.get("stream_options")
     usage_off = config.streaming and isinstance(options, dict) and not options.get("include_usage", True)
     asked = {
@@ -67,86 +66,76 @@ def _acceptance(result: RunResult, config: ProfileConfig, good: list[RequestReco
         for name, engine in known_engines().items()
         if engine.request_inputs
     }
-    return [Notice(NoticeKind.NO_ACCEPTANCE, {"owned_by": result.owned_by, "usage_off": usage_off, **asked})]
+    yield Notice(NoticeKind.NO_ACCEPTANCE, {"owned_by": result.owned_by, "usage_off": usage_off, **asked})
 
 
-def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> list[Notice]:
-    notices = []
+def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> Iterator[Notice]:
     if dataset.skipped_lines:
-        notices.append(Notice(NoticeKind.SKIPPED_LINES, {"count": dataset.skipped_lines, "name": dataset.name}))
+        yield Notice(NoticeKind.SKIPPED_LINES, {"count": dataset.skipped_lines, "name": dataset.name})
     if dataset.repeated_ids:
-        notices.append(Notice(NoticeKind.REPEATED_IDS, {"count": dataset.repeated_ids}))
-    broken = [record for record in profiled if record.unsent_turns]
-    if broken:
-        unsent = sum(record.unsent_turns for record in broken)
-        notices.append(Notice(NoticeKind.UNSENT_TURNS, {"turns": unsent, "conversations": len(broken)}))
-    return notices
+        yield Notice(NoticeKind.REPEATED_IDS, {"count": dataset.repeated_ids})
+    if broken := [record.unsent_turns for record in profiled if record.unsent_turns]:
+        yield Notice(NoticeKind.UNSENT_TURNS, {"turns": sum(broken), "conversations": len(broken)})
 
 
-def _discrepancies(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
-    both = [r for r in good if r.counted_output is not None and r.usage is not None]
-    sides = [("output", [(r.counted_output, r.usage.completion_tokens) for r in both if r.usage])]
+def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice]:
+    missing = sum(1 for record in good if record.output_tokens is None)
+    if missing:
+        yield Notice(NoticeKind.NO_TOKEN_COUNTS, {"count": missing, "of": len(good)})
+    if missing < len(good) and not config.use_server_token_count and config.tokenizer is None:
+        yield Notice(NoticeKind.TOKENS_FROM_USAGE)
+    yield from _discrepancies(config, good)
+    if zero := sum(1 for r in good if r.output_tokens == 0 and r.last_content_ns is not None):
+        yield Notice(NoticeKind.ZERO_USAGE, {"count": zero, "of": len(good)})
+
+
+def _discrepancies(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice]:
+    both = [(r, r.usage) for r in good if r.counted_output is not None and r.usage is not None]
+    sides = {"output": [(r.counted_output, usage.completion_tokens) for r, usage in both]}
     # A chat template's own tokens are in usage and in no text: only a completions prompt can be compared.
     if config.endpoint_type is EndpointType.COMPLETIONS:
-        sides.append(("input", [(r.counted_input, r.usage.prompt_tokens) for r in both if r.usage]))
-    notices = []
-    for side, pairs in sides:
+        sides["input"] = [(r.counted_input, usage.prompt_tokens) for r, usage in both]
+    for side, pairs in sides.items():
         known = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
         ours, theirs = sum(pair[0] for pair in known), sum(pair[1] for pair in known)
         if abs(ours - theirs) > _DISCREPANCY * theirs:
             values = {"side": side, "counted": ours, "usage": theirs, "requests": len(known)}
-            notices.append(Notice(NoticeKind.TOKEN_DISCREPANCY, values))
-    return notices
+            yield Notice(NoticeKind.TOKEN_DISCREPANCY, values)
 
 
-def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> list[Notice]:
-    notices = []
-    missing = sum(1 for record in good if record.output_tokens is None)
-    if missing:
-        notices.append(Notice(NoticeKind.NO_TOKEN_COUNTS, {"count": missing, "of": len(good)}))
-    if missing < len(good) and not config.use_server_token_count and config.tokenizer is None:
-        notices.append(Notice(NoticeKind.TOKENS_FROM_USAGE))
-    notices += _discrepancies(config, good)
-    if zero := sum(1 for r in good if r.output_tokens == 0 and r.last_content_ns is not None):
-        notices.append(Notice(NoticeKind.ZERO_USAGE, {"count": zero, "of": len(good)}))
-    return notices
-
-
-def _client(result: RunResult, profiled: list[RequestRecord]) -> list[Notice]:
-    """Return what the program itself was late with."""
-    notices = []
+def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice]:
+    """Yield what the program itself was late with."""
     lag = loop_lag(result.loop_lags_ns)
     if lag is not None and lag.value("p99") >= _SATURATED_MS:
         values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "workers": result.config.workers}
-        notices.append(Notice(NoticeKind.SATURATED, values))
-    late = [value for record in profiled if (value := schedule_lag(record)) is not None and value >= _LATE_MS]
-    if late:
-        notices.append(Notice(NoticeKind.SCHEDULE_LAG, {"count": len(late), "of": len(profiled), "max": max(late)}))
-    return notices
+        yield Notice(NoticeKind.SATURATED, values)
+    if late := [
+        late_ms for record in profiled if (late_ms := schedule_lag(record)) is not None and late_ms >= _LATE_MS
+    ]:
+        yield Notice(NoticeKind.SCHEDULE_LAG, {"count": len(late), "of": len(profiled), "max": max(late)})
 
 
-def _connecting(good: list[RequestRecord]) -> list[Notice]:
+def _connecting(good: list[RequestRecord]) -> Iterator[Notice]:
     times = [(ttft, http_connect(record)) for record in good if (ttft := time_to_first_token(record)) is not None]
     count = sum(1 for _, connect in times if connect is not None)
     if not count:
-        return []
+        return
     whole = sorted(ttft for ttft, _ in times)
     without = sorted(ttft - (connect or 0.0) for ttft, connect in times)
     moved = {f"p{q}": (percentile(whole, q), percentile(without, q)) for q in (50, 99)}
     moved = {name: pair for name, pair in moved.items() if pair[0] - pair[1] >= _CONNECTING * pair[1]}
-    return [Notice(NoticeKind.CONNECTING, {"count": count, "of": len(times), "moved": moved})] if moved else []
+    if moved:
+        yield Notice(NoticeKind.CONNECTING, {"count": count, "of": len(times), "moved": moved})
 
 
-def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> list[Notice]:
-    if config.max_tokens is None or config.endpoint_type is not EndpointType.CHAT:
-        return []
+def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterator[Notice]:
     if any(key in config.extra_inputs for key in MAX_TOKENS_KEYS):
-        return []  # the name sent is the user's own, and the option that chooses between them has no say
+        return  # the name sent is the user's own, and the option that chooses between them has no say
     for record in profiled:
         error = record.error
         if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
             continue
         if any(key in error.message for key in MAX_TOKENS_KEYS) and not _ABOUT_SIZE.search(error.message):
             sent = "max_tokens" if config.use_legacy_max_tokens else "max_completion_tokens"
-            return [Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})]
-    return []
+            yield Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})
+            return

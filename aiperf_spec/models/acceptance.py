@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, Strict, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
 from aiperf_spec.models.identities import MAX_COUNT, check_identities
@@ -32,28 +31,10 @@ class DropReason(StrEnum):
     """The request itself failed, so its figures are not used."""
 
 
-def _reject_non_count(value: Any) -> Any:
-    # Engines send whole numbers. A bool, a string or 3.0 in their place means that the
-    # sender is not what we think it is, and pydantic's lax mode would hide that.
-    if type(value) is not int:
-        raise ValueError(f"must be an integer, got {type(value).__name__}")
-    return value
-
-
-def _reject_non_number(value: Any) -> Any:
-    if type(value) not in (int, float):
-        raise ValueError(f"must be a number, got {type(value).__name__}")
-    try:
-        finite = math.isfinite(value)
-    except OverflowError:  # an integer past the largest float
-        finite = False
-    if not finite:
-        raise ValueError("must be finite")
-    return value
-
-
-Count = Annotated[int, BeforeValidator(_reject_non_count), Field(ge=0, le=MAX_COUNT)]
-Figure = Annotated[float, BeforeValidator(_reject_non_number)]
+# Engines send whole numbers. A bool, a string or 3.0 in their place means that the
+# sender is not what we think it is, and pydantic's lax mode would hide that.
+Count = Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]
+Figure = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 @dataclass(slots=True, frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))

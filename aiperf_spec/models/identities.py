@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import gt, mul
 
@@ -45,10 +46,7 @@ def check_identities(
             raise ValueError(f"{name} does not sum to its total")
     if per_step_accepted is None:
         return
-    counted: dict[int, int] = {}
-    for count in per_step_accepted:
-        counted[count] = counted.get(count, 0) + 1
-    if counted != histogram:
+    if Counter(per_step_accepted) != histogram:
         raise ValueError("per_step_accepted is not what acceptance_histogram counts")
     if per_step_proposed is not None and any(map(gt, per_step_accepted, per_step_proposed)):
         raise ValueError("a step accepted more than it proposed")
