@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from aiperf_spec.cli.options import given, takes
-from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource, TableFormat, Ui
-from aiperf_spec.config.option import ANALYSIS, GATES, OUTPUT, SERVER
+from aiperf_spec.cli.options import given, pick, takes
+from aiperf_spec.config.choices import TableFormat
+from aiperf_spec.config.display_options import ReportDisplay, RunDisplay
+from aiperf_spec.config.option import ANALYSIS, GATES, SERVER, declared
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.simulator import ENGINES, EngineName
 from aiperf_spec.version import __version__
@@ -36,10 +37,7 @@ _RUN = [replace(each, default=None) if each.default is ... else each for each in
 _JUDGED = [each for each in OPTIONS.values() if each.panel in (ANALYSIS, GATES)]
 _ON_EACH = "Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable."
 _DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
-_ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure", "use_legacy_max_tokens")
-_Page = Annotated[
-    Path | None, typer.Option("--html", help="Also write a page with tables and charts (needs plots).", metavar="FILE")
-]
+_ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure")
 
 app = typer.Typer(
     name="spec-profile",
@@ -57,7 +55,7 @@ def _version(show: bool) -> None:
 
 
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
-@takes(*_RUN)
+@takes(*_RUN, *declared(RunDisplay).values())
 def profile(
     context: typer.Context,
     config: Annotated[
@@ -69,35 +67,6 @@ def profile(
         ),
     ] = None,
     *,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Print the first request, send nothing.", rich_help_panel=OUTPUT),
-    ] = False,
-    ui: Annotated[
-        Ui,
-        typer.Option(
-            help="Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
-            metavar="UI",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = Ui.AUTO,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            "-q",
-            help="Print the acceptance table only; no progress, unless --ui asks for it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print the summary as JSON on stdout and nothing else; gates go to stderr.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
@@ -116,39 +85,14 @@ def profile(
 
     with translated_errors():
         chosen, shown = settings(context, values, config)
-    if dry_run:
-        run.dry_run(chosen)
-    else:
-        run.run(chosen, shown, run.OutputOptions(ui, quiet=quiet, as_json=as_json))
+    run.run(chosen, shown, pick(RunDisplay, values))
 
 
 @app.command()
-@takes(*_JUDGED)
+@takes(*declared(ReportDisplay).values(), *_JUDGED)
 def report(
     context: typer.Context,
     path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
-    metric: Annotated[
-        ReportMetric, typer.Option(help="accept_length, accept_rate or throughput.", metavar="METRIC")
-    ] = ReportMetric.ACCEPT_LENGTH,
-    source: Annotated[
-        ReportSource,
-        typer.Option(help="auto (the best that a run has), records, summary or server-metrics.", metavar="SOURCE"),
-    ] = ReportSource.AUTO,
-    pool: Annotated[bool, typer.Option("--pool", help="Join all runs of a model: several clients of one run.")] = False,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Give each figure's 95 % interval.")] = False,
-    form: Annotated[
-        ReportFormat, typer.Option("--format", help="table, csv, json or markdown.", metavar="FORMAT")
-    ] = ReportFormat.TABLE,
-    output: Annotated[Path | None, typer.Option(help="Write to this file instead of printing.", metavar="FILE")] = None,
-    html: _Page = None,
-    analysis: Annotated[
-        bool,
-        typer.Option(
-            "--analysis",
-            help="Show the analysis of each run; implied by the options below.",
-            rich_help_panel=ANALYSIS,
-        ),
-    ] = False,
     **values: Any,
 ) -> None:
     """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
@@ -159,31 +103,34 @@ def report(
     judged = given(context, values)
     with translated_errors():
         settings = ReportSettings.create(**judged)
-    analysis = analysis or any(OPTIONS[name].panel == ANALYSIS for name in judged)
-    command.report(
-        path,
-        command.ReportOptions(metric, source, pool, intervals, form, output, settings, analysis=analysis, page=html),
-    )
+    display = pick(ReportDisplay, values)
+    if any(OPTIONS[name].panel == ANALYSIS for name in judged):
+        display = replace(display, analysis=True)
+    command.report(path, settings, display)
 
 
 @app.command()
-@takes(replace(OPTIONS["require"], help=_ON_EACH), OPTIONS["strict"], panels=False)
+@takes(replace(OPTIONS["require"], help=_ON_EACH), OPTIONS["strict"], declared(ReportDisplay)["html"], panels=False)
 def compare(
     base: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BASE")],
     candidate: Annotated[list[Path], typer.Argument(help="Folders of the other runs.", metavar="CANDIDATE...")],
     form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
-    *,
-    html: _Page = None,
     **values: Any,
 ) -> None:
     """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons."""
     from aiperf_spec.cli import compare as command
 
-    command.compare(base, candidate, form=form, require=values["require"] or [], strict=values["strict"], page=html)
+    command.compare(base, candidate, form=form, **values)
 
 
 @app.command()
-@takes(*(OPTIONS[name] for name in _ASKED), OPTIONS["extra_inputs"], _DOCTOR_TIMEOUT, panels=False)
+@takes(
+    *(OPTIONS[name] for name in _ASKED),
+    _DOCTOR_TIMEOUT,
+    OPTIONS["use_legacy_max_tokens"],
+    OPTIONS["extra_inputs"],
+    panels=False,
+)
 def doctor(context: typer.Context, **values: Any) -> None:
     """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
     from aiperf_spec.cli import doctor as command

@@ -29,19 +29,19 @@ def compare(
     candidates: Sequence[Path],
     *,
     form: TableFormat,
-    require: Sequence[str],
+    require: Sequence[str] | None,
     strict: bool,
-    page: Path | None = None,
+    html: Path | None,
 ) -> None:
     """Print each candidate against the base, then the gates; `base` in a gate is the base run.
 
-    `page` is a file to which the comparison is written as HTML too.
+    `html` is a file to which the comparison is written as HTML too.
     """
     with translated_errors():
-        if page is not None:
-            expect_page(page)
+        if html is not None:
+            expect_page(html)
         folders = [RunFolder(path, keep=True) for path in (base, *candidates)]
-        gates = Gates(require, folders[0], strict=strict)
+        gates = Gates(require or (), folders[0], strict=strict)
         runs = [_load(folder) for folder in folders]
         comparisons = compare_runs(runs[0], runs[1:])
         results = [gates.outcomes(figures_of(folder)) for folder in folders[1:]] if gates else []
@@ -53,9 +53,9 @@ def compare(
         for run, judged in zip(runs[1:], results, strict=False):
             stdout().print("")
             gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
-    if page is not None:
+    if html is not None:
         with translated_errors():
-            write_page(page, comparison_html(comparisons, runs, folders, results, strict=strict))
+            write_page(html, comparison_html(comparisons, runs, folders, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(all_met(judged) for judged in results) else ExitCode.GATE)
 
 

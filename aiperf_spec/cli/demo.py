@@ -10,6 +10,7 @@ from rich.rule import Rule
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.run import measure, print_run
 from aiperf_spec.cli.terminal import stdout, translated_errors
+from aiperf_spec.config.display_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.render.tables import runs_table
@@ -27,7 +28,7 @@ def demo(requests: int, concurrency: int) -> None:
             stdout().print(Rule(f"simulated {engine}"))
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
                 measured = measure(_config(engine, simulator.url, requests, concurrency), settings)
-            print_run(measured, settings)
+            print_run(measured, settings, RunDisplay())
             if measured.unwritten is not None:
                 raise measured.unwritten
             runs.append((engine, measured.summary))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 import typer
 
 from aiperf_spec.config.extra_inputs import merge_extra_inputs
-from aiperf_spec.config.option import PANELS, Option
+from aiperf_spec.config.option import OWN, PANELS, Option, Options, declared
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.errors import ConfigError
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
+_Display = TypeVar("_Display", bound=Options)
 
 
 def takes(*options: Option, panels: bool = True) -> Callable[[_Command], _Command]:
     """Give a command these options in place of its `**values`; help groups them as declared, unless `panels` is off."""
-    ordered = sorted(options, key=lambda option: PANELS.index(option.panel))
-    parameters = [_parameter(option, option.panel if panels else None) for option in ordered if not option.only_in_file]
+    ordered = sorted(options, key=lambda option: (OWN, *PANELS).index(option.panel)) if panels else options
+    parameters = [_parameter(each, each.panel if panels else OWN) for each in ordered if not each.only_in_file]
 
     def decorate(command: _Command) -> _Command:
         signature = inspect.signature(command, eval_str=True)
@@ -37,7 +38,7 @@ def takes(*options: Option, panels: bool = True) -> Callable[[_Command], _Comman
     return decorate
 
 
-def _parameter(option: Option, panel: str | None) -> inspect.Parameter:
+def _parameter(option: Option, panel: str) -> inspect.Parameter:
     kind, default = option.type, option.default
     # What may be repeated is a tuple in the settings.
     repeated = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
@@ -53,7 +54,7 @@ def _parameter(option: Option, panel: str | None) -> inspect.Parameter:
         metavar=f"{option.metavar} [{option.bounds}]" if option.bounds else option.metavar,
         envvar=option.env,
         show_default=option.env is None,
-        rich_help_panel=panel,
+        rich_help_panel=panel or None,
     )
     return inspect.Parameter(
         option.name,
@@ -67,10 +68,15 @@ def given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the command line or the environment sets, as settings take them."""
     found = {}
     for field, value in values.items():
-        if _source(context, field) in ("COMMANDLINE", "ENVIRONMENT"):
+        if field in OPTIONS and _source(context, field) in ("COMMANDLINE", "ENVIRONMENT"):
             read = OPTIONS[field].read
             found[field] = value if read is None else read(value)
     return found
+
+
+def pick(kind: type[_Display], values: Mapping[str, Any]) -> _Display:
+    """Return those of a command's values that a class of display options declares."""
+    return kind(**{name: values[name] for name in declared(kind)})
 
 
 def settings(

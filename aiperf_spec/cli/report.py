@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import expect_page, report_html, write_page
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
+from aiperf_spec.config.display_options import ReportDisplay
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.metrics.summary import summarise
@@ -39,48 +39,30 @@ _WIDE = 100_000
 _ABOUT_TIME = frozenset({NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY})
 
 
-@dataclass(slots=True, frozen=True)
-class ReportOptions:
-    """What is asked of a report."""
-
-    metric: ReportMetric
-    source: ReportSource
-    pool: bool
-    intervals: bool
-    form: ReportFormat
-    output: Path | None
-    settings: ReportSettings
-    analysis: bool = False
-    """Whether the analysis of each run is shown."""
-    page: Path | None = None
-    """A file to which the report is written as HTML too."""
-
-
-def report(paths: Sequence[Path], options: ReportOptions) -> None:
+def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDisplay) -> None:
     """Print the matrix of the runs at the paths or, where none of them has categories, their own tables."""
     with translated_errors():
-        if options.page is not None:
-            expect_page(options.page)
-        settings = options.settings
+        if display.html is not None:
+            expect_page(display.html)
         base = None if settings.base is None else RunFolder(settings.base)
         gates = Gates(settings.require, base, strict=settings.strict)
         runs = find_runs(paths)
-        _expect_to_read(runs, options)
-        metric, source = options.metric, options.source
+        _expect_to_read(runs, settings, display)
+        metric, source = display.metric, display.source
         if source is ReportSource.SERVER:
             source = ReportSource.SERVER_METRICS
-        found = [run_figures(run, metric, source, intervals=options.intervals, pool=options.pool) for run in runs]
-        matrix = build_matrix(metric, found, pool=options.pool)
-        own = _wants_own_tables(runs, options)
+        found = [run_figures(run, metric, source, intervals=display.intervals, pool=display.pool) for run in runs]
+        matrix = build_matrix(metric, found, pool=display.pool)
+        own = _wants_own_tables(runs, display)
         if not own and not matrix.has_values:
             raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
-        data = _rendered(matrix, runs, options, own=own)
-        _repeat_notices(runs, own=own or options.pool, of_time=metric is ReportMetric.THROUGHPUT)
+        data = _rendered(matrix, runs, display, own=own)
+        _repeat_notices(runs, own=own or display.pool, of_time=metric is ReportMetric.THROUGHPUT)
         if data is not None:
-            _write(data, options.output)
-        if options.page is not None:
-            write_page(options.page, report_html(runs, options.settings, pool=options.pool))
-        met = _examine(runs, options, gates, with_own=own and not options.pool)
+            _write(data, display.output)
+        if display.html is not None:
+            write_page(display.html, report_html(runs, settings, pool=display.pool))
+        met = _examine(runs, settings, display, gates, with_own=own and not display.pool)
     if not met:
         raise typer.Exit(ExitCode.GATE)
 
@@ -99,42 +81,42 @@ class NothingToReportError(SpecProfileError):
     exit_code = ExitCode.NO_SUCCESS
 
 
-def _expect_to_read(runs: Sequence[RunFolder], options: ReportOptions) -> None:
+def _expect_to_read(runs: Sequence[RunFolder], settings: ReportSettings, display: ReportDisplay) -> None:
     # Records that several parts of the report need are read once. Those of many runs are held only for a page, which
     # holds all of them anyway.
     for run in runs:
-        run.keep = options.page is not None or len(runs) == 1
-        needed = options.page is not None or options.analysis or bool(options.settings.require)
+        run.keep = display.html is not None or len(runs) == 1
+        needed = display.html is not None or display.analysis or bool(settings.require)
         if run.keep and needed and run.has_records and not run.shown_from_summary:
             run.records()
 
 
-def _wants_own_tables(runs: Sequence[RunFolder], options: ReportOptions) -> bool:
-    if options.form is not ReportFormat.TABLE or options.metric is not ReportMetric.ACCEPT_LENGTH:
+def _wants_own_tables(runs: Sequence[RunFolder], display: ReportDisplay) -> bool:
+    if display.form is not ReportFormat.TABLE or display.metric is not ReportMetric.ACCEPT_LENGTH:
         return False
-    if options.source is not ReportSource.AUTO or options.intervals:
+    if display.source is not ReportSource.AUTO or display.intervals:
         return False
     has_categories = any(run.selector_category is not None for run in runs)
     return not has_categories and not any(run.totals().categories.keys() - {None} for run in runs if run.has_records)
 
 
-def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions, *, own: bool) -> bytes | None:
-    if options.form is ReportFormat.CSV:
-        return matrix_csv(matrix, intervals=options.intervals)
-    if options.form is ReportFormat.MARKDOWN:
-        return matrix_markdown(matrix, notes(matrix, intervals=options.intervals), intervals=options.intervals)
-    if options.form is ReportFormat.JSON:
-        summaries = [_summary_json(group) for group in by_model(runs)] if options.pool else []
-        return matrix_json(matrix, intervals=options.intervals, summaries=summaries)
+def _rendered(matrix: Matrix, runs: Sequence[RunFolder], display: ReportDisplay, *, own: bool) -> bytes | None:
+    if display.form is ReportFormat.CSV:
+        return matrix_csv(matrix, intervals=display.intervals)
+    if display.form is ReportFormat.MARKDOWN:
+        return matrix_markdown(matrix, notes(matrix, intervals=display.intervals), intervals=display.intervals)
+    if display.form is ReportFormat.JSON:
+        summaries = [_summary_json(group) for group in by_model(runs)] if display.pool else []
+        return matrix_json(matrix, intervals=display.intervals, summaries=summaries)
     console = stdout()
-    to_file = options.output is not None
+    to_file = display.output is not None
     folded = console.width if console.is_terminal and not to_file else None
     # Whoever reads a pipe or a file wants every column of the matrix on one line.
     tables: list[tuple[RenderableType, int]] = []
     if not own:
-        tables.append((matrix_report(matrix, intervals=options.intervals, width=folded), folded or _WIDE))
-    if own or options.pool:
-        groups = by_model(runs) if options.pool else [[run] for run in runs]
+        tables.append((matrix_report(matrix, intervals=display.intervals, width=folded), folded or _WIDE))
+    if own or display.pool:
+        groups = by_model(runs) if display.pool else [[run] for run in runs]
         width = 100 if to_file else console.width
         tables += [(table, width) for group in groups for table in _own_tables(group, several=len(groups) > 1)]
     if to_file:
@@ -146,17 +128,19 @@ def _rendered(matrix: Matrix, runs: Sequence[RunFolder], options: ReportOptions,
     return None
 
 
-def _examine(runs: Sequence[RunFolder], options: ReportOptions, gates: Gates, *, with_own: bool) -> bool:
+def _examine(
+    runs: Sequence[RunFolder], settings: ReportSettings, display: ReportDisplay, gates: Gates, *, with_own: bool
+) -> bool:
     """Print the analysis of runs, where it is shown, and the gates of each; say whether all gates are met."""
-    settings, baseline = options.settings, load_baseline(options.settings)
+    baseline = load_baseline(settings)
     # With a document on stdout, gates go to stderr, and no analysis is shown.
-    quiet = options.form is not ReportFormat.TABLE or options.output is not None
+    quiet = display.form is not ReportFormat.TABLE or display.output is not None
     console = stderr() if quiet else stdout()
     met = True
     for run in runs:
         name = printable(str(run.path), 60)
         # A run's own tables are followed by its analysis, as they were when it ran.
-        analysed = options.analysis or (with_own and run.has_records and not run.shown_from_summary)
+        analysed = display.analysis or (with_own and run.has_records and not run.shown_from_summary)
         if analysed and not quiet:
             analysis = analyse(run.records().records, settings, baseline=baseline)
             texts = run.answers(analysis.outliers.indexes)

@@ -19,6 +19,7 @@ from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.display_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.load.plan import requests_of
@@ -29,20 +30,6 @@ from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
-
-
-@dataclass(slots=True, frozen=True)
-class OutputOptions:
-    """How a run is shown: `ui` while it goes on; then all tables, the acceptance table, or JSON."""
-
-    ui: Ui = Ui.AUTO
-    quiet: bool = False
-    as_json: bool = False
-
-    @property
-    def progress(self) -> Ui:
-        """How the run is shown while it goes on: not at all where it is to be quiet, unless that is asked for."""
-        return Ui.NONE if self.quiet and self.ui is Ui.AUTO else self.ui
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,15 +49,17 @@ class MeasuredRun:
         return ExitCode.OK if self.summary.succeeded else ExitCode.NO_SUCCESS
 
 
-def run(config: ProfileConfig, settings: ReportSettings, output: OutputOptions | None = None) -> None:
-    """Profile, print and export; leaves with the run's exit code."""
-    output = output or OutputOptions()
+def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) -> None:
+    """Profile, print and export, or only print the first request; leaves with the run's exit code."""
+    if display.dry_run:
+        _dry_run(config)
+        return
     with translated_errors():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
         judge = _judge(settings)
-        measured = measure(config, settings, output.progress)
-        print_run(measured, settings, output)
-        met = judge(measured, stderr() if output.as_json else stdout())
+        measured = measure(config, settings, display.progress)
+        print_run(measured, settings, display)
+        met = judge(measured, stderr() if display.as_json else stdout())
         for failure in (measured.result.failure, measured.unwritten):
             if failure is not None:
                 raise failure
@@ -105,13 +94,12 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
     return MeasuredRun(result, summary, analysis, unwritten)
 
 
-def print_run(measured: MeasuredRun, settings: ReportSettings, output: OutputOptions | None = None) -> None:
+def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
     """Print tables or JSON on stdout, notices and where the files are on stderr."""
-    output = output or OutputOptions()
     result, summary, analysis = measured.result, measured.summary, measured.analysis
-    if output.as_json:
+    if display.as_json:
         stdout().print(Text(summary_json(result, summary).decode().rstrip()), soft_wrap=True)
-    elif output.quiet:
+    elif display.quiet:
         stdout().print(brief_report(summary))
     else:
         stdout().print(run_report(result, summary, rows=settings.rows))
@@ -126,7 +114,7 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, output: OutputOpt
         stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
 
 
-def dry_run(config: ProfileConfig) -> None:
+def _dry_run(config: ProfileConfig) -> None:
     """Print the first request and send nothing."""
     with translated_errors():
         url, headers, body = first_request(config)

@@ -12,6 +12,8 @@ from typing import Annotated, Any, dataclass_transform
 
 SERVER, LOAD, PROMPTS, REQUEST, OUTPUT = "Server", "Load", "Prompts", "Request", "Output"
 ANALYSIS, GATES = "Analysis", "Gates"
+OWN = ""
+"""The group of a command's own options."""
 PANELS = (SERVER, LOAD, PROMPTS, REQUEST, OUTPUT, ANALYSIS, GATES)
 """The groups of options, in the order in which help shows them."""
 
