@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from aiperf_spec.analysis.clusters import length_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.report import length, length_terms
+from aiperf_spec.analysis.report import length
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.comparison_tables import compare_report
 from tests.simulated_runs import request, simulated_run

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from aiperf_spec.analysis.clusters import clustered
+from aiperf_spec.analysis.clusters import clustered, length_terms
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval, ratio
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
-from aiperf_spec.analysis.report import length, length_terms
+from aiperf_spec.analysis.report import length
 from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import RequestRecord

@@ -1,4 +1,4 @@
-"""What scatters as one: a request, or all turns of a conversation."""
+"""What scatters as one: a request, or all turns of a conversation; and what each adds to a ratio."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 Terms = tuple[float, float]
 """Numerator and denominator that one request, or cluster, adds to a ratio."""
+Read = Callable[[RequestRecord], Terms | None]
 
 
 class Turn(Protocol):
@@ -53,7 +54,19 @@ def cluster_keys(records: Sequence[Turn]) -> list[Hashable]:
     return [(record.prompt_id, record.index if shared else record.index - record.turn_index) for record in records]
 
 
-def clustered(records: Sequence[RequestRecord], read: Callable[[RequestRecord], Terms | None]) -> Iterator[Terms]:
+def length_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted, steps); None without acceptance or a verify step."""
+    report = record.acceptance
+    return (report.num_accepted_draft_tokens, report.num_spec_steps) if report and report.num_spec_steps else None
+
+
+def rate_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted, proposed); None without acceptance or a proposal."""
+    report = record.acceptance
+    return (report.num_accepted_draft_tokens, report.num_draft_tokens) if report and report.num_draft_tokens else None
+
+
+def clustered(records: Sequence[RequestRecord], read: Read) -> Iterator[Terms]:
     """Yield each cluster's (a, b), its requests' added up; requests without terms, and clusters of them, left out."""
     keys = cluster_keys(records) if has_turns(records) else None
     return added_up(keys, map(read, records))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise, zip_longest
 
-from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.clusters import Read, Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.run import RequestRecord
@@ -51,14 +50,15 @@ class Drift:
 
 def drift(records: Sequence[RequestRecord]) -> Drift:
     """Return the drift of the records that have figures of single steps."""
-    if not any(_steps(record) for record in records):
-        return Drift(reason=Missing.NO_PER_STEP)
-    long = [record for record in records if len(_steps(record)) >= MIN_STEPS]
     runs = [(longest_rejection(_steps(record)), -record.index) for record in records if _steps(record)]
+    if not runs:
+        return Drift(reason=Missing.NO_PER_STEP)
     longest, negative_index = max(runs)
+    long = [record for record in records if len(_steps(record)) >= MIN_STEPS]
+    tenths = [as_length(ratio(clustered(long, _part(tenth, PARTS)))) for tenth in range(PARTS)] if long else []
     return Drift(
         responses=len(long),
-        tenths=tuple(_tenth(long, part) for part in range(PARTS)) if long else (),
+        tenths=tuple(tenths),
         change=_change(long),
         buckets=_buckets(records),
         autocorrelation=_autocorrelation(long),
@@ -74,75 +74,50 @@ def _steps(record: RequestRecord) -> tuple[int, ...]:
 
 def longest_rejection(accepted: Sequence[int]) -> int:
     """Return the most steps in a row that accepted nothing."""
-    longest = current = 0
-    for count in accepted:
-        current = 0 if count else current + 1
-        longest = max(longest, current)
-    return longest
+    return max((len(list(run)) for some, run in groupby(accepted, bool) if not some), default=0)
 
 
-def _tenth(records: Sequence[RequestRecord], part: int) -> Estimate:
+def _part(part: int, parts: int) -> Read:
     def read(record: RequestRecord) -> Terms:
         steps = _steps(record)
-        chosen = steps[len(steps) * part // PARTS : len(steps) * (part + 1) // PARTS]
+        chosen = steps[len(steps) * part // parts : len(steps) * (part + 1) // parts]
         return sum(chosen), len(chosen)
 
-    return as_length(ratio(clustered(records, read)))
+    return read
 
 
 def _change(records: Sequence[RequestRecord]) -> Estimate:
     if not records:
         return missing(Missing.TOO_FEW)
-
-    def half(second: bool) -> tuple[float, array[float]]:
-        def read(record: RequestRecord) -> Terms:
-            steps = _steps(record)
-            middle = len(steps) // 2
-            chosen = steps[middle:] if second else steps[:middle]
-            return sum(chosen), len(chosen)
-
-        return linearised(clustered(records, read))
-
-    (before, terms_before), (after, terms_after) = half(second=False), half(second=True)
+    (before, terms_before), (after, terms_after) = (linearised(clustered(records, _part(half, 2))) for half in (0, 1))
     terms = [late - early for early, late in zip(terms_before, terms_after, strict=True)]
     return estimate(after - before, scatter(terms), len(terms))
 
 
 def _buckets(records: Sequence[RequestRecord]) -> tuple[Bucket, ...]:
     # Powers of two, so that a run of 100 tokens and one of 100,000 both make a table that can be read.
-    starts = [0]
-    while any(_emitted(record) > _next(starts[-1]) for record in records):
-        starts.append(_next(starts[-1]))
-    sums = [dict(_by_bucket(record, starts)) for record in records]
-    index = {id(record): position for position, record in enumerate(records)}
+    most = max(sum(_steps(record)) + len(_steps(record)) for record in records)
+    starts, following = [0], _FIRST_BUCKET
+    while most > following:
+        starts.append(following)
+        following *= 2
+    sums = {id(record): _by_start(record, starts) for record in records}
 
     def bucket(start: int) -> Estimate:
-        return as_length(ratio(clustered(records, lambda record: sums[index[id(record)]].get(start))))
+        return as_length(ratio(clustered(records, lambda record: sums[id(record)].get(start))))
 
-    ends: list[int | None] = [*starts[1:], None]
-    return tuple(Bucket(start, end, bucket(start)) for start, end in zip(starts, ends, strict=True))
-
-
-def _next(start: int) -> int:
-    return start * 2 or _FIRST_BUCKET
+    return tuple(Bucket(start, end, bucket(start)) for start, end in zip_longest(starts, starts[1:]))
 
 
-def _emitted(record: RequestRecord) -> int:
-    steps = _steps(record)
-    return sum(steps) + len(steps)
-
-
-def _by_bucket(record: RequestRecord, starts: Sequence[int]) -> Iterator[tuple[int, Terms]]:
-    sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-    position, bucket = 1, 0  # the prefill's token stands before the first step
+def _by_start(record: RequestRecord, starts: Sequence[int]) -> dict[int, Terms]:
+    sums: dict[int, Terms] = {}
+    position = 1  # the prefill's token stands before the first step
     for accepted in _steps(record):
-        while bucket + 1 < len(starts) and position >= starts[bucket + 1]:
-            bucket += 1
-        sums[starts[bucket]][0] += accepted
-        sums[starts[bucket]][1] += 1
+        start = starts[bisect_right(starts, position) - 1]
+        total, steps = sums.get(start, (0, 0))
+        sums[start] = (total + accepted, steps + 1)
         position += accepted + 1
-    for start, (accepted, steps) in sums.items():
-        yield start, (accepted, steps)
+    return sums
 
 
 def _autocorrelation(records: Sequence[RequestRecord]) -> Estimate:

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import clustered, measured
+from aiperf_spec.analysis.clusters import Read, clustered, length_terms, measured, rate_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
-from aiperf_spec.analysis.comparison.pairing import Read, difference, pair_up
+from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import (
     Estimate,
     as_length,
@@ -19,7 +19,6 @@ from aiperf_spec.analysis.intervals import (
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.report import length_terms, rate_terms
 from aiperf_spec.analysis.speed import coverage, step_terms
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES

@@ -7,8 +7,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from operator import attrgetter
 
-from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.clusters import Terms, clustered, length_terms
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import NORMAL_975, spearman
@@ -72,24 +73,21 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
     """Return the `worst` requests by mean acceptance length among those with enough steps."""
     reports = sum(1 for record in records if record.acceptance is not None)
     enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
-    found = nsmallest(worst, enough, key=lambda record: (_length(record), record.index))
+    found = nsmallest(worst, enough, key=attrgetter("acceptance.mean_acceptance_length", "index"))
     chosen = tuple(
         Outlier(
             index=record.index,
             prompt_id=record.prompt_id,
             turn_index=record.turn_index,
             category=record.category,
-            length=_length(record),
-            steps=0 if record.acceptance is None else record.acceptance.num_spec_steps,
+            length=report.mean_acceptance_length,
+            steps=report.num_spec_steps,
             input_tokens=record.input_tokens,
         )
         for record in found
+        if (report := record.acceptance) is not None
     )
     return Outliers(chosen, len(enough), reports - len(enough))
-
-
-def _length(record: RequestRecord) -> float:
-    return math.nan if record.acceptance is None else record.acceptance.mean_acceptance_length
 
 
 def prompt_length(records: Sequence[RequestRecord]) -> PromptLength:
@@ -118,9 +116,7 @@ def _correlation(xs: array[float], ys: array[float]) -> Estimate:
 
 def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:
     lengths = sorted(
-        record.input_tokens
-        for record in records
-        if record.input_tokens is not None and record.acceptance is not None and record.acceptance.num_spec_steps
+        tokens for record in records if (tokens := record.input_tokens) is not None and length_terms(record)
     )
     if not lengths:
         return ()
@@ -130,11 +126,8 @@ def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:
         within = [length for length in lengths if low <= length < high]
 
         def read(record: RequestRecord, low: float = low, high: float = high) -> Terms | None:
-            report = record.acceptance
-            if report is None or record.input_tokens is None or not low <= record.input_tokens < high:
-                return None
-            return report.num_accepted_draft_tokens, report.num_spec_steps
+            known = record.input_tokens is not None and low <= record.input_tokens < high
+            return length_terms(record) if known else None
 
-        length = as_length(ratio(clustered(records, read)))
-        quarters.append(LengthQuarter(within[0], within[-1], length))
+        quarters.append(LengthQuarter(within[0], within[-1], as_length(ratio(clustered(records, read)))))
     return tuple(quarters)

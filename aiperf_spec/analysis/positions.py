@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from aiperf_spec.analysis.clusters import Terms, added_up, cluster_keys, has_turns
 from aiperf_spec.analysis.intervals import Estimate, missing, ratio
@@ -77,7 +78,7 @@ def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: boo
         return Drafting(k, full=False, at_risk_known=False, reason=Missing.NOT_A_CHAIN)
     if k is not None and all(_is_full(record) for record in with_steps):
         return Drafting(k, full=True, at_risk_known=True)
-    if all(_has_steps(record) or _is_full(record) for record in with_steps):
+    if all((record.per_step_accepted and record.per_step_drafted) or _is_full(record) for record in with_steps):
         longest = max(max(record.per_step_drafted or (record.num_spec_tokens or 0,)) for record in with_steps)
         return Drafting(k or longest, full=False, at_risk_known=True)
     if len(lengths) > 1:
@@ -95,15 +96,11 @@ def _is_full(record: SpecDecodeAcceptanceRecord) -> bool:
     return k is not None and record.num_draft_tokens == record.num_spec_steps * k
 
 
-def _has_steps(record: SpecDecodeAcceptanceRecord) -> bool:
-    return record.per_step_accepted is not None and record.per_step_drafted is not None
-
-
 def _constant_proposal(records: Sequence[SpecDecodeAcceptanceRecord]) -> int | None:
     first = records[0]
     length, rest = divmod(first.num_draft_tokens, first.num_spec_steps)
     same = all(record.num_draft_tokens == record.num_spec_steps * length for record in records)
-    deepest = max(max(record.acceptance_histogram, default=0) for record in records)
+    deepest = max(depth for record in records for depth in record.acceptance_histogram)
     return length if not rest and same and deepest <= length else None
 
 
@@ -140,32 +137,26 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
 
     Beyond `MAX_POSITIONS` nothing is counted.
     """
-    reports = [record.acceptance for record in records if record.acceptance is not None]
-    deepest = max((max(report.acceptance_histogram, default=0) for report in reports), default=0)
+    reports = [report for record in records if (report := record.acceptance) and report.num_spec_steps]
+    deepest = max((depth for report in reports for depth in report.acceptance_histogram), default=0)
     last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
-    counted = [record for record in records if record.acceptance is not None and record.acceptance.num_spec_steps]
     keys = None
     if has_turns(records):
         of_all = zip(cluster_keys(records), records, strict=True)
-        keys = [key for key, record in of_all if record.acceptance is not None and record.acceptance.num_spec_steps]
+        keys = [key for key, record in of_all if record.acceptance and record.acceptance.num_spec_steps]
     steps, reached = array("q"), tuple(array("q") for _ in range(last))
     # Where every step proposed k, those that accepted a position are those at risk of the next.
     shared = known.full and not known.assumed
     at_risk = (steps, *reached[:-1])[:last] if shared else tuple(array("q") for _ in range(last))
-    tallies = Tallies(keys, steps, reached, at_risk)
-    for record in counted:
-        if (report := record.acceptance) is not None:
-            steps.append(report.num_spec_steps)
-            counts = _at_least(report.acceptance_histogram, last)
-            _append(reached, counts)
-            if not shared:
-                _append(at_risk, _at_risk(report, counts))
-    return tallies
-
-
-def _append(columns: Sequence[array[int]], row: Sequence[int]) -> None:
-    for column, value in zip(columns, row, strict=True):
-        column.append(value)
+    columns = reached if shared else (*reached, *at_risk)
+    for report in reports:
+        steps.append(report.num_spec_steps)
+        row = _at_least(report.acceptance_histogram, last)
+        if not shared:
+            row += _at_risk(report, row)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    return Tallies(keys, steps, reached, at_risk)
 
 
 def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int]:
@@ -173,25 +164,16 @@ def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int
     if _is_full(record) or record.per_step_accepted is None or record.per_step_drafted is None:
         bound = last if record.num_spec_tokens is None else min(record.num_spec_tokens, last)
         return [*[record.num_spec_steps, *reached][:bound], *[0] * (last - bound)]
-    pairs = Counter(zip(record.per_step_accepted, record.per_step_drafted, strict=True))
+    steps = zip(record.per_step_accepted, record.per_step_drafted, strict=True)
     # A step is at risk of positions 1..accepted + 1, as far as it proposed.
-    return _at_least(_furthest(pairs), last)
-
-
-def _furthest(pairs: Counter[tuple[int, int]]) -> Counter[int]:
-    furthest: Counter[int] = Counter()
-    for (accepted, drafted), steps in pairs.items():
-        furthest[min(accepted + 1, drafted)] += steps
-    return furthest
+    return _at_least(Counter(min(accepted + 1, drafted) for accepted, drafted in steps), last)
 
 
 def _at_least(histogram: Mapping[int, int], last: int) -> list[int]:
     counts = [0] * (last + 1)
     for value, steps in histogram.items():
         counts[min(value, last)] += steps
-    for value in range(last - 1, 0, -1):
-        counts[value] += counts[value + 1]
-    return counts[1:]
+    return list(accumulate(counts[:0:-1]))[::-1]
 
 
 def position_curve(known: Drafting, tallies: Tallies) -> PositionCurve:

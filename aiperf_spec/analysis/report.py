@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.clusters import Terms, clustered, grouped, has_turns, measured
+from aiperf_spec.analysis.clusters import clustered, grouped, has_turns, length_terms, measured, rate_terms
 from aiperf_spec.analysis.drift import Drift, drift
 from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
 from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prompt_length
@@ -99,19 +99,3 @@ def length(records: Sequence[RequestRecord]) -> Estimate:
 def rate(records: Sequence[RequestRecord]) -> Estimate:
     """Return the pooled draft acceptance rate, sum(accepted) / sum(proposed), in percent, with its interval."""
     return as_rate(ratio(clustered(records, rate_terms)))
-
-
-def length_terms(record: RequestRecord) -> Terms | None:
-    """Return (accepted, steps); None without acceptance or a verify step."""
-    report = record.acceptance
-    if report is None or not report.num_spec_steps:
-        return None
-    return report.num_accepted_draft_tokens, report.num_spec_steps
-
-
-def rate_terms(record: RequestRecord) -> Terms | None:
-    """Return (accepted, proposed); None without acceptance or a proposal."""
-    report = record.acceptance
-    if report is None or not report.num_draft_tokens:
-        return None
-    return report.num_accepted_draft_tokens, report.num_draft_tokens

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.clusters import Read, Terms, clustered
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import t_quantile
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
 
@@ -39,30 +40,34 @@ def coverage(records: Sequence[RequestRecord]) -> Estimate:
 
     The token of the prefill and text trimmed at a stop keep it from being exactly 1. None without counts of tokens.
     """
-
-    def read(record: RequestRecord) -> Terms | None:
-        report = record.acceptance
-        tokens = None if report is None else _completion_tokens(record)
-        return None if report is None or not tokens else (_emitted(record), tokens)
-
-    return ratio(clustered(records, read)).within(lowest=0)
+    return ratio(clustered(records, _coverage_terms)).within(lowest=0)
 
 
-def _completion_tokens(record: RequestRecord) -> int | None:
+def _coverage_terms(record: RequestRecord) -> Terms | None:
+    report = record.acceptance
+    if report is None:
+        return None
     # The engine's own count where there is one: a tokenizer's differs from what steps emitted.
-    report = record.acceptance
-    counted = None if report is None else report.completion_tokens
-    return record.output_tokens if counted is None else counted
+    tokens = record.output_tokens if report.completion_tokens is None else report.completion_tokens
+    return (_emitted(report), tokens) if tokens else None
 
 
-def _emitted(record: RequestRecord) -> int:
-    report = record.acceptance
-    return 0 if report is None else report.num_accepted_draft_tokens + report.num_spec_steps
+def _emitted(report: SpecDecodeAcceptanceRecord) -> int:
+    return report.num_accepted_draft_tokens + report.num_spec_steps
 
 
 def step_time(records: Sequence[RequestRecord]) -> Estimate:
     """Return (last - first content arrival) / verify steps, pooled, in ms; None without streaming."""
-    given = ratio(clustered(records, step_terms)).within(lowest=0)
+    return _pooled_ms(records, step_terms)
+
+
+def pooled_itl(records: Sequence[RequestRecord]) -> Estimate:
+    """Return sum(last - first content arrival) / sum(output tokens - 1), in ms: every token weighs the same."""
+    return _pooled_ms(records, token_times)
+
+
+def _pooled_ms(records: Sequence[RequestRecord], read: Read) -> Estimate:
+    given = ratio(clustered(records, read)).within(lowest=0)
     return given if given.value is not None else missing(Missing.NO_TIMES)
 
 
@@ -82,12 +87,6 @@ def token_times(record: RequestRecord) -> Terms | None:
     """Return (last - first content arrival in ms, output tokens - 1); None below 2 tokens or without streaming."""
     span = _span_ms(record)
     return None if span is None or (record.output_tokens or 0) < 2 else (span, (record.output_tokens or 0) - 1)
-
-
-def pooled_itl(records: Sequence[RequestRecord]) -> Estimate:
-    """Return sum(last - first content arrival) / sum(output tokens - 1), in ms: every token weighs the same."""
-    given = ratio(clustered(records, token_times)).within(lowest=0)
-    return given if given.value is not None else missing(Missing.NO_TIMES)
 
 
 def speed_up(
@@ -135,7 +134,7 @@ def _parts(records: Sequence[RequestRecord], base: float) -> tuple[float | None,
         if report is None or times is None or not report.num_spec_steps:
             continue
         span, tokens = span + times[0], tokens + times[1]
-        emitted, steps = emitted + _emitted(record), steps + report.num_spec_steps
+        emitted, steps = emitted + _emitted(report), steps + report.num_spec_steps
     if not steps or not span:
         return None, None, None
     return emitted / steps, base * steps / span, tokens / emitted

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.positions import MAX_POSITIONS, Drafting, Tallies
+from aiperf_spec.analysis.positions import Drafting, Tallies
 from aiperf_spec.models.run import RequestRecord
 
 _SUDDEN_END = 100
@@ -66,13 +66,12 @@ def refusal(
         return known.reason
     if assume_chain:
         return None
-    reports = [record.acceptance for record in records if record.acceptance is not None]
     chains = {name for name, engine in known_engines().items() if engine.drafts_chains}
-    if any(report.engine not in chains for report in reports):
+    if any(record.acceptance and record.acceptance.engine not in chains for record in records):
         return Missing.UNKNOWN_DRAFTER
     before = 0.0
-    for position in range(_last(known)):
-        risk, accepted = sum(tallies.at_risk[position]), sum(tallies.reached[position])
+    for at_risk, reached in zip(tallies.at_risk, tallies.reached, strict=True):
+        risk, accepted = sum(at_risk), sum(reached)
         if risk >= _SUDDEN_END and not accepted and before >= _STILL_ALIVE:
             return Missing.LOOKS_LIKE_A_TREE
         before = accepted / risk if risk else 0.0
@@ -95,29 +94,23 @@ def what_if(
     """
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
-    modelled, terms = _modelled(_last(known), tallies)
+    modelled, terms = _modelled(tallies)
     lengths = []
     for k, length in enumerate(modelled, start=1):
-        speedup = None
-        if draft_cost is not None:
-            speedup = length.scaled(1 / (1 + draft_cost * k))
-        lengths.append(DraftLength(k, length, _as_drafted(k, tallies), speedup))
+        speedup = None if draft_cost is None else length.scaled(1 / (1 + draft_cost * k))
+        lengths.append(DraftLength(k, length, as_length(ratio(tallies.accepted_within(k))), speedup))
     best, ties = _best(lengths, terms, draft_cost)
     return WhatIf(known, tuple(lengths), draft_cost=draft_cost, best=best, ties=ties)
 
 
-def _last(known: Drafting) -> int:
-    return min(known.k or 0, MAX_POSITIONS)
-
-
-def _modelled(last: int, tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
+def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
     # terms[k' - 1] holds each cluster's linearised term of length(k').
     survival, length = 1.0, 1.0
     slope, total = array("d"), array("d")
     lengths: list[Estimate] = []
     terms: list[array[float]] = []
-    for position in range(1, last + 1):
-        accepted, risk = sum(tallies.reached[position - 1]), sum(tallies.at_risk[position - 1])
+    for position, (reached, at_risk) in enumerate(zip(tallies.reached, tallies.at_risk, strict=True), start=1):
+        accepted, risk = sum(reached), sum(at_risk)
         if position == 1:
             slope = array("d", (0.0 for _ in tallies.risks(1)))
             total = slope[:]
@@ -132,12 +125,8 @@ def _modelled(last: int, tallies: Tallies) -> tuple[list[Estimate], list[array[f
         total = array("d", (t + survival * s for t, s in zip(total, slope, strict=True)))
         terms.append(total)
         lengths.append(estimate(length, scatter(total), len(total)).within(1, 1 + position))
-    lengths += [missing(Missing.NONE_AT_RISK)] * (last - len(lengths))
+    lengths += [missing(Missing.NONE_AT_RISK)] * (len(tallies.reached) - len(lengths))
     return lengths, terms
-
-
-def _as_drafted(k: int, tallies: Tallies) -> Estimate:
-    return as_length(ratio(tallies.accepted_within(k)))
 
 
 def _best(
@@ -146,7 +135,7 @@ def _best(
     if cost is None or not lengths or not terms:
         return None, ()
     speeds = {0: 1.0} | {
-        each.k: each.speedup.value for each in lengths if each.speedup is not None and each.speedup.value is not None
+        each.k: each.speedup.value for each in lengths if each.speedup and each.speedup.value is not None
     }
     best = max(speeds, key=lambda k: (speeds[k], -k))
     ties = []

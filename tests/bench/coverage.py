@@ -11,10 +11,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from aiperf_spec.analysis.clusters import length_terms
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.positions import drafting, tally_all
-from aiperf_spec.analysis.report import length, length_terms, rate
+from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.analysis.whatif import what_if
 from tests.simulated_runs import K, simulated_run, true_length
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from aiperf_spec.analysis.clusters import Terms, grouped, measured
+from aiperf_spec.analysis.clusters import Read, Terms, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, Run, mismatches, same_prompts
-from aiperf_spec.analysis.comparison.pairing import Difference, Pairing, Read, difference, pair_up
+from aiperf_spec.analysis.comparison.pairing import Difference, Pairing, difference, pair_up
 from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.report import length_terms, rate_terms
 from aiperf_spec.analysis.speed import step_terms
 from aiperf_spec.analysis.statistics import holm_adjusted
 from aiperf_spec.metrics.summary import run_values

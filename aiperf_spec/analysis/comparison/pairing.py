@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Terms, clustered, has_turns
+from aiperf_spec.analysis.clusters import Read, Terms, clustered, has_turns
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import t_quantile, t_two_sided_p
 from aiperf_spec.models.run import RequestRecord
 
-Read = Callable[[RequestRecord], Terms | None]
 Key = tuple[str, int]
 """Prompt id and turn."""
 
