@@ -240,9 +240,8 @@ async def _model(config: ProfileConfig, server: Server, client: Client) -> tuple
 def listed_models(answer: Any) -> dict[str, str | None]:
     """Return the models that an answer of /v1/models lists, each with its `owned_by`."""
     data = answer.get("data") if isinstance(answer, dict) else None
-    models: dict[str, str | None] = {}
-    for entry in data if isinstance(data, list) else []:
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]:
-            owner = entry.get("owned_by")
-            models[entry["id"]] = owner if isinstance(owner, str) else None
-    return models
+    return {
+        entry["id"]: owner if isinstance(owner := entry.get("owned_by"), str) else None
+        for entry in (data if isinstance(data, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
+    }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import ssl
 import time
 from collections.abc import Callable
 from functools import cache
@@ -17,7 +19,6 @@ from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failu
 from aiperf_spec.client.proxies import ProxyTransport, proxy_for
 from aiperf_spec.client.sink import ReaderSink, RequestTrace
 from aiperf_spec.client.stamping_transport import StampingTransport
-from aiperf_spec.client.tls import tls_context
 from aiperf_spec.config.server_url import Server
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
@@ -64,7 +65,7 @@ class Client:
             )
         except httpx.InvalidURL as error:
             raise ConfigError(f"{server.root}: {error}", "check --url") from None
-        tls = cache(lambda: tls_context(config))
+        tls = cache(lambda: _tls_context(config))
         if config.ca_file is not None or server.root.startswith("https:") or self.proxy is not None:
             # At once: reading certificates takes longer than many a response, and a bad file is to be known of.
             tls()
@@ -206,6 +207,28 @@ def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:
     for name, value in config.headers:
         headers[name.lower()] = value
     return headers
+
+
+def _tls_context(config: ProfileConfig) -> ssl.SSLContext:
+    """Return the context by which certificates are checked; `ConfigError` for a file that holds none.
+
+    Without `--ca-file` or `--insecure` they are those that httpx takes: of `SSL_CERT_FILE` or `SSL_CERT_DIR` where set,
+    else certifi's.
+    """
+    if config.insecure or config.ca_file is None:
+        try:
+            return httpx.create_ssl_context(verify=not config.insecure)
+        except OSError as error:  # ssl.SSLError is one
+            named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR") or ""
+            text = f"no certificates can be read from {named!r} (SSL_CERT_FILE, SSL_CERT_DIR)"
+            raise ConfigError(f"{text}: {error.strerror or error}") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cafile=config.ca_file)
+    except OSError as error:
+        reason = "no PEM certificates in it" if isinstance(error, ssl.SSLError) else error.strerror or error
+        raise ConfigError(f"--ca-file {str(config.ca_file)!r}: {reason}") from None
+    return context
 
 
 class _NoCookies(httpx.Cookies):

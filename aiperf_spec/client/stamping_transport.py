@@ -13,7 +13,8 @@ import itertools
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -128,22 +129,20 @@ class _Body(httpx.AsyncByteStream):
         self._pool.give_back(self._connection)
 
 
+@dataclass(slots=True)
 class _Pool:
     """The connections to one host and port."""
 
-    def __init__(
-        self, host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, clock: Callable[[], int]
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._tls = tls
-        self._clock = clock
-        self._idle: list[Connection] = []
-        self._all: set[Connection] = set()
-        self._openings: set[asyncio.Task[Connection]] = set()
-        self._resolving: asyncio.Future[Any] | None = None
-        self._resolve_at = 0.0
-        self._starts = itertools.count()
+    host: str
+    port: int
+    tls: Callable[[], ssl.SSLContext] | None
+    clock: Callable[[], int]
+    _idle: list[Connection] = field(init=False, default_factory=list)
+    _all: set[Connection] = field(init=False, default_factory=set)
+    _openings: set[asyncio.Task[Connection]] = field(init=False, default_factory=set)
+    _resolving: asyncio.Future[Any] | None = field(init=False, default=None)
+    _resolve_at: float = field(init=False, default=0.0)
+    _starts: Iterator[int] = field(init=False, default_factory=itertools.count)
 
     def take_idle(self) -> Connection | None:
         now = time.monotonic()
@@ -194,10 +193,10 @@ class _Pool:
         try:
             return opening.result()
         except UnicodeError as error:  # the resolver's, of a label that is empty or too long
-            raise httpx.ConnectError(f"{self._host}: no name that a host can have") from error
+            raise httpx.ConnectError(f"{self.host}: no name that a host can have") from error
         except (OSError, RuntimeError) as error:  # ssl.SSLError and socket.gaierror are OSErrors
             reason = getattr(error, "strerror", None) or error
-            raise httpx.ConnectError(f"{self._host}:{self._port}: {reason}") from error
+            raise httpx.ConnectError(f"{self.host}:{self.port}: {reason}") from error
         finally:
             # The task holds its error, and the error this frame.
             del opening
@@ -206,13 +205,13 @@ class _Pool:
         loop = asyncio.get_running_loop()
 
         def protocol() -> Connection:
-            return Connection(self._clock, self._all)
+            return Connection(self.clock, self._all)
 
         options: dict[str, Any] = {}
-        if self._tls is not None:
-            options = {"ssl": self._tls(), "server_hostname": self._host, "ssl_handshake_timeout": seconds}
-        if _is_address(self._host):
-            made = await loop.create_connection(protocol, self._host, self._port, **options)
+        if self.tls is not None:
+            options = {"ssl": self.tls(), "server_hostname": self.host, "ssl_handshake_timeout": seconds}
+        if _is_address(self.host):
+            made = await loop.create_connection(protocol, self.host, self.port, **options)
         else:
             plain = await start_connection(await self._resolve(), happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
             made = await loop.create_connection(protocol, sock=plain, **options)
@@ -223,7 +222,7 @@ class _Pool:
         last = self._resolving
         if last is None or (last.done() and (loop.time() > self._resolve_at or last.exception() is not None)):
             # One asks for all who wait, and all get its answer, be it an error.
-            asked = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            asked = loop.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
             last = self._resolving = asyncio.ensure_future(asked)
             self._resolve_at = loop.time() + _RESOLVED_SECONDS
         found = await asyncio.shield(last)

@@ -14,6 +14,7 @@ import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -40,28 +41,28 @@ _HEADSTART_NS = 20_000_000
 """How far ahead a phase's start is set, so that every process is there in time."""
 
 
+@dataclass(slots=True)
 class WorkerProcesses:
     """Own the processes; an asynchronous context manager. `lags_ns` and `warnings` fill as processes end."""
 
-    def __init__(self, config: ProfileConfig, model: str, sink: Sink, stop: Stop) -> None:
-        self.lags_ns = array("q")
-        self.warnings: list[str] = []
-        self._config = config
-        self._model = model
-        self._sink = sink
-        self._stop = stop
-        self._processes: dict[Connection, BaseProcess] = {}
-        self._busy: dict[Connection, asyncio.Future[SpecProfileError | None]] = {}
-        self._stopper: asyncio.Task[None] | None = None
+    config: ProfileConfig
+    model: str
+    sink: Sink
+    stop: Stop
+    lags_ns: array[int] = field(init=False, default_factory=lambda: array("q"))
+    warnings: list[str] = field(init=False, default_factory=list)
+    _processes: dict[Connection, BaseProcess] = field(init=False, default_factory=dict)
+    _busy: dict[Connection, asyncio.Future[SpecProfileError | None]] = field(init=False, default_factory=dict)
+    _stopper: asyncio.Task[None] | None = field(init=False, default=None)
 
     async def __aenter__(self) -> Self:
         # A share without a slot would hold requests back for ever.
-        shares = min(self._config.workers, self._config.concurrency_cap or self._config.workers)
+        shares = min(self.config.workers, self.config.concurrency_cap or self.config.workers)
         context = multiprocessing.get_context("spawn")
         with _interrupts_ignored():
             for share in range(shares):
                 here, there = context.Pipe()
-                arguments = (there, self._config, self._model, share, shares)
+                arguments = (there, self.config, self.model, share, shares)
                 process = context.Process(target=_work, args=arguments, name=f"spec-profile-{share}", daemon=True)
                 process.start()
                 there.close()
@@ -113,17 +114,17 @@ class WorkerProcesses:
             self._lose(link)
 
     async def _pass_stop_on(self) -> None:
-        await self._stop.wait()
+        await self.stop.wait()
         for link in self._processes:
             if not link.closed:
-                self._tell(link, ("stop", self._stop.reason))
+                self._tell(link, ("stop", self.stop.reason))
 
     def _receive(self, link: Connection) -> None:
         try:
             while link.poll():
                 kind, value = link.recv()
                 if kind == "record":
-                    self._sink(value)
+                    self.sink(value)
                 elif kind == "done":
                     self._settle(link, value)
                 else:

@@ -34,8 +34,7 @@ class SSEDecoder:
     """
 
     def __init__(self) -> None:
-        self._tail: list[bytes] = []
-        self._tail_size = 0
+        self._tail = bytearray()
         self._size = 0
         self._data: list[bytes] = []
         self._type = b""
@@ -57,10 +56,9 @@ class SSEDecoder:
                 chunk = chunk[1:]
         end = chunk.rfind(b"\n\n") + 2
         if end > 1 and not (self._data or self._type) and b"\r" not in chunk:
-            events = _plain_events(b"".join([*self._tail, chunk[:end]]) if self._tail else chunk[:end])
+            events = _plain_events(b"".join((self._tail, chunk[:end])) if self._tail else chunk[:end])
             if events is not None:
                 self._tail.clear()
-                self._tail_size = 0
                 return events + self._decode_lines(chunk[end:]) if end < len(chunk) else events
         return self._decode_lines(chunk)
 
@@ -71,28 +69,24 @@ class SSEDecoder:
             return []
         # A CR that ends the chunk ends its line now; an LF that follows in the next chunk is part of it.
         self._skip_lf = end == len(chunk) and chunk.endswith(b"\r")
-        block = chunk[:end] if not self._tail else b"".join([*self._tail, chunk[:end]])
+        block = b"".join((self._tail, chunk[:end])) if self._tail else chunk[:end]
         self._tail.clear()
-        self._tail_size = 0
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = block.split(b"\n")
-        lines.pop()
-        events = self._lines(lines)
+        events = self._lines(block.split(b"\n")[:-1])
         if end < len(chunk):
             self._keep(chunk[end:])
         return events
 
     def flush(self) -> list[SSEEvent]:
         """Return what the end of the body leaves: at most one event, whose last line or blank line is missing."""
-        lines = [b"".join(self._tail), b""]
+        lines = [bytes(self._tail), b""]
         self._tail.clear()
         return self._lines(lines)
 
     def _strip_bom(self, chunk: bytes) -> bytes:
-        head = b"".join([*self._tail, chunk])
+        head = b"".join((self._tail, chunk))
         self._tail.clear()
-        self._tail_size = 0
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._keep(head)
             return b""
@@ -100,14 +94,11 @@ class SSEDecoder:
         return head.removeprefix(_BOM)
 
     def _keep(self, piece: bytes) -> None:
-        if not piece:
-            return
-        self._tail.append(piece)
-        self._tail_size += len(piece)
+        self._tail += piece
         self._check_size()
 
     def _check_size(self) -> None:
-        if self._size + self._tail_size > MAX_EVENT_BYTES:
+        if self._size + len(self._tail) > MAX_EVENT_BYTES:
             raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
 
     def _add(self, value: bytes) -> None:
