@@ -138,6 +138,7 @@ BAD = [
     ("benchmark: {tokenizer: '${NONE}'}", "benchmark.tokenizer: the environment variable NONE is not set"),
     ("benchmark: {tokenizer: !!python/object:os.system x}", "with the tag"),
     ("benchmark: {models: [a, b]}", "benchmark.models: a run has one model, got 2"),
+    ("benchmark: {models: [{}]}", "benchmark.models[0]: has no key name"),
     ("benchmark: {datasets: {}}", "benchmark.datasets: expected a list, got keys and values"),
     ("benchmark: {datasets: [{format: nope}]}", "benchmark.datasets[0].format: expected auto, single_turn"),
     ("benchmark: {datasets: [{type: public}]}", "benchmark.datasets[0].type: only type file is known"),

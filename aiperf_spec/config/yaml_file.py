@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -52,6 +53,15 @@ class _YamlParser:
         self._origins: dict[str, _Value] = {}
         self._constructor = yaml.constructor.SafeConstructor()
         self._resolver = yaml.resolver.Resolver()
+        self._readers: dict[str, Callable[[_Value], Any]] = {
+            "model": partial(self._only, what="model"),
+            "url": partial(self._only, what="server"),
+            "headers": self._headers,
+            "api_key_env": self._key_variable,
+            "ca_file": self._file_path,
+            "tokenizer": self._tokenizer,
+            "input_file": lambda value: [*self._fields.get("input_file", ()), self._file_path(value)],
+        }
 
     def read(self, text: str) -> dict[str, Any]:
         try:
@@ -87,59 +97,39 @@ class _YamlParser:
             self._phases(found["phases"])
 
     def _section(self, keys: Mapping[str, str], found: Mapping[str, _Value]) -> None:
-        special: dict[str, Callable[[_Value], Any]] = {
-            "model": self._only("model"),
-            "url": self._only("server"),
-            "headers": self._headers,
-            "api_key_env": self._key_variable,
-            "ca_file": self._file_path,
-            "tokenizer": self._tokenizer,
-        }
         for key, item in found.items():
             if key in keys:
-                self._set(keys[key], item, special.get(keys[key]))
+                self._set(keys[key], item)
 
     def _datasets(self, value: _Value) -> None:
-        paths: list[str] = []
+        keys = keys_of("datasets")
         for entry in self._entries(value):
-            found = self._mapping(entry, (*keys_of("datasets"), *_INHERITED["datasets"]))
+            found = self._mapping(entry, (*keys, *_INHERITED["datasets"]))
             if "type" in found and (kind := self._plain(found["type"])) != "file":
                 self._fail(found["type"], f"only type file is known, got {kind!r}", "path names a file of prompts")
-            for key, field in keys_of("datasets").items():
-                if key not in found:
-                    continue
-                if key == "path":
-                    paths.append(self._file_path(found[key]))
-                    self._origins[field] = found[key]
-                elif field in self._fields and self._plain(found[key]) != self._fields[field]:
-                    self._fail(found[key], "all datasets of a run have this in common, and an earlier one differs")
-                else:
-                    self._set(field, found[key])
-        if paths:
-            self._fields["input_file"] = paths
+            before = dict(self._fields)
+            self._section(keys, found)
+            for key, item in found.items():
+                if key in keys and key != "path" and before.get(keys[key], said := self._fields[keys[key]]) != said:
+                    self._fail(item, "all datasets of a run have this in common, and an earlier one differs")
 
     def _phases(self, value: _Value) -> None:
-        seen: set[str] = set()
-        warmup_concurrency: _Value | None = None
+        phases: dict[str, dict[str, _Value]] = {}
         for entry in self._entries(value):
             found = self._mapping(entry, (*(keys_of("profiling") | keys_of("warmup")), *_INHERITED["phases"]))
             kind = self._phase_kind(entry, found)
-            if kind in seen:
+            if kind in phases:
                 self._fail(entry, f"a second phase of kind {kind}")
-            seen.add(kind)
-            fields = keys_of(kind)
-            for key in (each for each in found if each not in _INHERITED["phases"]):
-                if key in fields:
-                    self._set(fields[key], found[key])
-                elif kind == "warmup" and key == "concurrency":
-                    warmup_concurrency = found[key]
-                else:
-                    self._fail(found[key], f"a phase of kind {kind} has no {key}")
-        if warmup_concurrency is not None:
-            said = self._plain(warmup_concurrency)
+            phases[kind], keys = found, keys_of(kind)
+            self._section(keys, found)
+            for key, item in found.items():
+                if key not in (*keys, *_INHERITED["phases"]) and (kind, key) != ("warmup", "concurrency"):
+                    self._fail(item, f"a phase of kind {kind} has no {key}")
+        if (warmup := phases.get("warmup", {}).get("concurrency")) is not None:
+            said = self._plain(warmup)
             if said != self._fields.setdefault("concurrency", said):
-                self._fail(warmup_concurrency, "a warm-up runs at the concurrency of the profiling phase")
-            self._origins.setdefault("concurrency", warmup_concurrency)
+                self._fail(warmup, "a warm-up runs at the concurrency of the profiling phase")
+            self._origins.setdefault("concurrency", warmup)
 
     def _phase_kind(self, entry: _Value, found: Mapping[str, _Value]) -> str:
         said = found.get("kind") or found.get("name")
@@ -164,18 +154,14 @@ class _YamlParser:
         self._fields["api_key"] = self._environ[name]
         return name
 
-    def _only(self, what: str) -> Callable[[_Value], Any]:
-        def read(value: _Value) -> Any:
-            if isinstance(value.node, yaml.ScalarNode):
-                return self._plain(value)
-            entries = self._entries(value)
-            if len(entries) != 1:
-                self._fail(value, f"a run has one {what}, got {len(entries)}")
-            if isinstance(entries[0].node, yaml.MappingNode):
-                return self._plain(self._mapping(entries[0], ("name",))["name"])
+    def _only(self, value: _Value, what: str) -> Any:
+        entries = [value] if isinstance(value.node, yaml.ScalarNode) else self._entries(value)
+        if len(entries) != 1:
+            self._fail(value, f"a run has one {what}, got {len(entries)}")
+        if not isinstance(entries[0].node, yaml.MappingNode):
             return self._plain(entries[0])
-
-        return read
+        named = self._mapping(entries[0], ("name",))
+        return self._plain(named["name"]) if named else self._fail(entries[0], "has no key name")
 
     def _file_path(self, value: _Value) -> str:
         path = self._text(value)
@@ -187,8 +173,8 @@ class _YamlParser:
         is_path = isinstance(name, str) and (name.startswith((".", "/")) or name.endswith(".json"))
         return str(self._folder / name) if is_path else name
 
-    def _set(self, field: str, value: _Value, read: Callable[[_Value], Any] | None = None) -> None:
-        self._fields[field] = (read or self._plain)(value)
+    def _set(self, field: str, value: _Value) -> None:
+        self._fields[field] = self._readers.get(field, self._plain)(value)
         self._origins[field] = value
 
     def _validate(self) -> None:

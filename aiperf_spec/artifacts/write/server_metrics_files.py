@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,10 +26,7 @@ _PERCENTILES = tuple(f"p{q}" for q in PERCENTILES)
 _SECTIONS = (
     ("gauge", ("avg", "min", "max", "std", *_PERCENTILES)),
     ("counter", ("total", "rate", "rate_avg", "rate_min", "rate_max", "rate_std")),
-    (
-        "histogram",
-        ("count", "count_rate", "sum", "sum_rate", "avg", *(f"{name}_estimate" for name in _PERCENTILES)),
-    ),
+    ("histogram", ("count", "count_rate", "sum", "sum_rate", "avg", *(f"{name}_estimate" for name in _PERCENTILES))),
 )
 _INFO = "_info"
 """A gauge of this name holds its text in its labels."""
@@ -87,23 +83,14 @@ def _endpoint(endpoint: EndpointScrapes) -> dict[str, Any]:
 
 
 def _metric(metric: MetricFigures) -> dict[str, Any]:
-    value: dict[str, Any] = {"type": metric.type, "description": metric.description}
-    if metric.unit is not None:
-        value["unit"] = metric.unit
-    value["series"] = [_series(series) for series in metric.series]
-    return value
+    unit = {} if metric.unit is None else {"unit": metric.unit}
+    series = [_series(series) for series in metric.series]
+    return {"type": metric.type, "description": metric.description, **unit, "series": series}
 
 
 def _series(series: SeriesFigures) -> dict[str, Any]:
-    value: dict[str, Any] = {"endpoint_url": series.endpoint_url}
-    if series.labels:
-        value["labels"] = series.labels
-    value["stats"] = series.stats
-    if series.buckets is not None:
-        value["buckets"] = series.buckets
-    if series.reset:
-        value["reset"] = True
-    return value
+    left_out: dict[str, Any] = {"labels": {}, "buckets": None, "reset": False}
+    return {key: value for key, value in as_plain(series).items() if key not in left_out or value != left_out[key]}
 
 
 def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
@@ -142,7 +129,7 @@ def _section(writer: CsvTable, kind: str, names: tuple[str, ...], metrics: dict[
             row = [_host(series.endpoint_url), kind, name, metric.unit or "", *figures]
             row += [*(series.labels.get(label, "") for label in labels), metric.description]
             if kind == "histogram":
-                row.append(_joined((series.buckets or {}).items()))
+                row.append(";".join(f"{bound}={count}" for bound, count in (series.buckets or {}).items()))
             writer.writerow(row)
 
 
@@ -150,10 +137,6 @@ def _figure(value: float | None, *, whole: bool) -> str:
     if value is None:
         return ""
     return str(round(value)) if whole else f"{value:.4f}"
-
-
-def _joined(buckets: Iterable[tuple[str, int]]) -> str:
-    return ";".join(f"{bound}={count}" for bound, count in buckets)
 
 
 def _host(url: str) -> str:

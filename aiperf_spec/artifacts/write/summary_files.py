@@ -26,11 +26,7 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
     if (lag := loop_lag(result.loop_lags_ns)) is not None:
         document["client_event_loop_lag"] = {"unit": "ms", **_stats(lag)}
     document["input_config"] = input_config(result)
-    document["run_info"] = {
-        "benchmark_id": result.run_id,
-        "trial": 0,
-        "generator": f"spec-profile {__version__}",
-    }
+    document["run_info"] = {"benchmark_id": result.run_id, "trial": 0, "generator": f"spec-profile {__version__}"}
     document["was_cancelled"] = result.stopped_by is not None
     document["is_complete"] = result.stopped_by is None and result.failure is None
     document["error_summary"] = [
@@ -46,7 +42,7 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
 
 def figures_json(summary: Summary) -> dict[str, Any]:
     """Return a summary's metrics and pooled histogram as AIPerf's keys hold them, less all that is of a single run."""
-    pooled = {"pooled_spec_decode_acceptance_histogram": _histogram(summary.acceptance.histogram)}
+    pooled = {"pooled_spec_decode_acceptance_histogram": dict(sorted(summary.acceptance.histogram.items()))}
     return _metrics(summary) | (pooled if summary.acceptance.requests else {})
 
 
@@ -63,10 +59,6 @@ def _metrics(summary: Summary) -> dict[str, Any]:
 
 def _stats(stats: Stats) -> dict[str, float]:
     return {**{name: stats.value(name) for name in STAT_NAMES}, "count": stats.count}
-
-
-def _histogram(histogram: dict[int, int]) -> dict[str, int]:
-    return {str(accepted): histogram[accepted] for accepted in sorted(histogram)}
 
 
 def _interval(result: RunResult) -> dict[str, str | None]:
@@ -110,7 +102,7 @@ def _category(category: CategorySummary) -> dict[str, Any]:
         "steps": pooled.steps,
         "accepted_draft_tokens": pooled.accepted,
         "draft_tokens": pooled.proposed,
-        "acceptance_histogram": _histogram(pooled.histogram),
+        "acceptance_histogram": dict(sorted(pooled.histogram.items())),
     }
 
 
@@ -170,14 +162,8 @@ def _format(dataset: DatasetInfo) -> str:
 
 
 def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": name,
-        "type": "concurrency",
-        "requests": requests,
-        "concurrency": config.concurrency,
-        **more,
-    }
+    load = {"type": "concurrency", "requests": requests, "concurrency": config.concurrency}
+    return {"name": name, "kind": name, **load, **more}
 
 
 def summary_csv(summary: Summary) -> bytes:
