@@ -6,7 +6,7 @@ Tags, headers and units are AIPerf's (0.13.0), so that its tools read our files.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aiperf_spec.metrics import latency
@@ -26,14 +26,22 @@ class Group(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class RecordMetric:
-    """A metric of one request. `value` is None where the request has none; a list joins the run's values."""
-
+class _Metric:
     tag: str
     label: str
     """Its name on screen."""
-    header: str
-    """Its name in files."""
+    header: str = field(default="", kw_only=True)
+    """Its name in files: the words of its tag behind "spec_decode", where the row does not give it."""
+
+    def __post_init__(self) -> None:
+        words = self.tag.removeprefix("spec_decode_").replace("_", " ").title()
+        object.__setattr__(self, "header", self.header or words)
+
+
+@dataclass(slots=True, frozen=True)
+class RecordMetric(_Metric):
+    """A metric of one request. `value` is None where the request has none; a list joins the run's values."""
+
     value: Callable[[RequestRecord], float | list[float] | None]
     unit: str = "ms"
     group: Group = Group.LATENCY
@@ -60,160 +68,124 @@ class Totals:
 
 
 @dataclass(slots=True, frozen=True)
-class RunMetric:
+class RunMetric(_Metric):
     """A metric of the whole run."""
 
-    tag: str
-    label: str
-    """Its name on screen."""
-    header: str
-    """Its name in files."""
     value: Callable[[Totals], float | None]
     unit: str
     group: Group = Group.RUN
 
 
 def _acceptance(
-    tag: str, label: str, header: str, unit: str, read: Callable[[SpecDecodeAcceptanceRecord], float | None]
+    tag: str, label: str, read: Callable[[SpecDecodeAcceptanceRecord], float | None], unit: str, header: str = ""
 ) -> RecordMetric:
     def value(record: RequestRecord) -> float | None:
         return None if record.acceptance is None else read(record.acceptance)
 
-    return RecordMetric(tag, label, header, value, unit, Group.ACCEPTANCE)
+    return RecordMetric(tag, label, value, unit, Group.ACCEPTANCE, header=header)
 
 
 def _server(
-    tag: str, label: str, header: str, read: Callable[[ServerTiming], float | None], unit: str = "ms"
+    tag: str, label: str, read: Callable[[ServerTiming], float | None], unit: str = "ms", header: str = ""
 ) -> RecordMetric:
     def value(record: RequestRecord) -> float | None:
         return None if record.server_timing is None else read(record.server_timing)
 
-    return RecordMetric(tag, label, header, value, unit, Group.SERVER, optional=True)
+    return RecordMetric(tag, label, value, unit, Group.SERVER, optional=True, header=header)
 
 
 def _pooled(
-    tag: str, label: str, header: str, unit: str, read: Callable[[PooledAcceptance], float | None]
+    tag: str, label: str, read: Callable[[PooledAcceptance], float | None], unit: str, header: str = ""
 ) -> RunMetric:
     def value(totals: Totals) -> float | None:
         return read(totals.acceptance) if totals.acceptance.requests else None
 
-    return RunMetric(tag, label, header, value, unit, Group.ACCEPTANCE)
+    return RunMetric(tag, label, value, unit, Group.ACCEPTANCE, header=header)
 
 
 RECORD_METRICS: tuple[RecordMetric, ...] = (
-    RecordMetric("time_to_first_token", "TTFT", "Time to First Token", latency.time_to_first_token),
-    RecordMetric("request_latency", "Request latency", "Request Latency", latency.request_latency),
-    RecordMetric("inter_token_latency", "ITL", "Inter Token Latency", latency.inter_token_latency),
-    RecordMetric("inter_chunk_latency", "Inter-chunk gap", "Inter Chunk Latency", latency.inter_chunk_latency),
-    RecordMetric(
-        "scheduled_latency", "Scheduled latency", "Scheduled Latency", latency.scheduled_latency, optional=True
-    ),
-    RecordMetric("schedule_lag", "Schedule lag", "Schedule Lag", latency.schedule_lag, optional=True),
+    RecordMetric("time_to_first_token", "TTFT", latency.time_to_first_token, header="Time to First Token"),
+    RecordMetric("request_latency", "Request latency", latency.request_latency),
+    RecordMetric("inter_token_latency", "ITL", latency.inter_token_latency),
+    RecordMetric("inter_chunk_latency", "Inter-chunk gap", latency.inter_chunk_latency),
+    RecordMetric("scheduled_latency", "Scheduled latency", latency.scheduled_latency, optional=True),
+    RecordMetric("schedule_lag", "Schedule lag", latency.schedule_lag, optional=True),
     # The few requests that open a connection are no row of a table of all: a notice says where it matters.
-    RecordMetric("http_connect", "Connect", "HTTP Connect", latency.http_connect, group=Group.NONE, optional=True),
+    RecordMetric(
+        "http_connect", "Connect", latency.http_connect, group=Group.NONE, optional=True, header="HTTP Connect"
+    ),
     RecordMetric(
         "output_token_throughput_per_user",
         "Tokens/s per user",
-        "Output Token Throughput Per User",
         latency.output_token_throughput_per_user,
         "tokens/sec/user",
     ),
-    RecordMetric(
-        "output_sequence_length", "Output tokens", "Output Sequence Length", lambda r: r.output_tokens, "tokens"
-    ),
-    RecordMetric("input_sequence_length", "Input tokens", "Input Sequence Length", lambda r: r.input_tokens, "tokens"),
+    RecordMetric("output_sequence_length", "Output tokens", lambda r: r.output_tokens, "tokens"),
+    RecordMetric("input_sequence_length", "Input tokens", lambda r: r.input_tokens, "tokens"),
+    _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.mean_acceptance_length, "ratio"),
     _acceptance(
-        "spec_decode_acceptance_length",
-        "Acceptance length",
-        "Acceptance Length",
-        "ratio",
-        lambda a: a.mean_acceptance_length,
-    ),
-    _acceptance(
-        "spec_decode_draft_acceptance_rate",
-        "Draft accept. rate",
-        "Draft Acceptance Rate",
-        "%",
-        lambda a: a.draft_acceptance_rate * 100,
+        "spec_decode_draft_acceptance_rate", "Draft accept. rate", lambda a: a.draft_acceptance_rate * 100, "%"
     ),
     _acceptance(
         "spec_decode_accepted_per_verified",
         "Accepted/verified",
-        "Accepted per Verified",
-        "ratio",
         accepted_per_verified,
+        "ratio",
+        "Accepted per Verified",
     ),
-    _acceptance("spec_decode_steps", "Verify steps", "Spec Decode Steps", "count", lambda a: a.num_spec_steps),
+    _acceptance("spec_decode_steps", "Verify steps", lambda a: a.num_spec_steps, "count", "Spec Decode Steps"),
     _acceptance(
-        "spec_decode_accepted_draft_tokens",
-        "Accepted drafts",
-        "Accepted Draft Tokens",
-        "tokens",
-        lambda a: a.num_accepted_draft_tokens,
+        "spec_decode_accepted_draft_tokens", "Accepted drafts", lambda a: a.num_accepted_draft_tokens, "tokens"
     ),
-    _acceptance("spec_decode_draft_tokens", "Proposed drafts", "Draft Tokens", "tokens", lambda a: a.num_draft_tokens),
-    _server("server_queue_time", "Queue", "Server Queue Time", lambda t: t.queue_time_ms),
-    _server("server_time_to_first_token", "TTFT", "Server Time to First Token", lambda t: t.time_to_first_token_ms),
-    _server("server_generation_time", "First to last token", "Server Generation Time", lambda t: t.generation_time_ms),
-    _server("server_inter_token_latency", "ITL", "Server Inter Token Latency", lambda t: t.mean_itl_ms),
+    _acceptance("spec_decode_draft_tokens", "Proposed drafts", lambda a: a.num_draft_tokens, "tokens"),
+    _server("server_queue_time", "Queue", lambda t: t.queue_time_ms),
     _server(
-        "server_output_token_throughput_per_user",
-        "Tokens/s",
-        "Server Output Token Throughput Per User",
-        lambda t: t.tokens_per_second,
-        "tokens/sec/user",
+        "server_time_to_first_token", "TTFT", lambda t: t.time_to_first_token_ms, header="Server Time to First Token"
     ),
+    _server("server_generation_time", "First to last token", lambda t: t.generation_time_ms),
+    _server("server_inter_token_latency", "ITL", lambda t: t.mean_itl_ms),
+    _server("server_output_token_throughput_per_user", "Tokens/s", lambda t: t.tokens_per_second, "tokens/sec/user"),
 )
 
 RUN_METRICS: tuple[RunMetric, ...] = (
-    RunMetric("request_count", "Requests", "Request Count", lambda t: t.succeeded, "requests"),
-    RunMetric("error_request_count", "Failed requests", "Error Request Count", lambda t: t.failed, "requests"),
-    RunMetric("benchmark_duration", "Duration", "Benchmark Duration", lambda t: t.duration_s, "sec"),
+    RunMetric("request_count", "Requests", lambda t: t.succeeded, "requests"),
+    RunMetric("error_request_count", "Failed requests", lambda t: t.failed, "requests"),
+    RunMetric("benchmark_duration", "Duration", lambda t: t.duration_s, "sec"),
+    RunMetric("request_throughput", "Requests/s", lambda t: t.per_second(t.succeeded), "requests/sec"),
+    RunMetric("output_token_throughput", "Output tokens/s", lambda t: t.per_second(t.output_tokens), "tokens/sec"),
     RunMetric(
-        "request_throughput", "Requests/s", "Request Throughput", lambda t: t.per_second(t.succeeded), "requests/sec"
+        "total_osl",
+        "Output tokens",
+        lambda t: t.output_tokens,
+        "tokens",
+        Group.NONE,
+        header="Total Output Sequence Length",
     ),
     RunMetric(
-        "output_token_throughput",
-        "Output tokens/s",
-        "Output Token Throughput",
-        lambda t: t.per_second(t.output_tokens),
-        "tokens/sec",
-    ),
-    RunMetric(
-        "total_osl", "Output tokens", "Total Output Sequence Length", lambda t: t.output_tokens, "tokens", Group.NONE
-    ),
-    RunMetric(
-        "total_isl", "Input tokens", "Total Input Sequence Length", lambda t: t.input_tokens, "tokens", Group.NONE
+        "total_isl",
+        "Input tokens",
+        lambda t: t.input_tokens,
+        "tokens",
+        Group.NONE,
+        header="Total Input Sequence Length",
     ),
     _pooled(
         "spec_decode_token_weighted_acceptance_length",
         "Length, pooled",
-        "Token-Weighted Acceptance Length",
-        "ratio",
         lambda p: p.length,
+        "ratio",
+        "Token-Weighted Acceptance Length",
     ),
-    _pooled(
-        "spec_decode_overall_draft_acceptance_rate",
-        "Rate, pooled",
-        "Overall Draft Acceptance Rate",
-        "%",
-        lambda p: p.rate_percent,
-    ),
+    _pooled("spec_decode_overall_draft_acceptance_rate", "Rate, pooled", lambda p: p.rate_percent, "%"),
     RunMetric(
         "spec_decode_zero_step_requests",
         "Zero-step requests",
-        "Zero-Step Requests",
         lambda t: t.zero_step_requests or None,
         "requests",
         Group.NONE,
+        header="Zero-Step Requests",
     ),
-    _pooled("total_spec_decode_steps", "Verify steps, total", "Total Spec Decode Steps", "count", lambda p: p.steps),
-    _pooled(
-        "total_accepted_draft_tokens",
-        "Accepted, total",
-        "Total Accepted Draft Tokens",
-        "tokens",
-        lambda p: p.accepted,
-    ),
-    _pooled("total_draft_tokens", "Proposed, total", "Total Draft Tokens", "tokens", lambda p: p.proposed),
+    _pooled("total_spec_decode_steps", "Verify steps, total", lambda p: p.steps, "count"),
+    _pooled("total_accepted_draft_tokens", "Accepted, total", lambda p: p.accepted, "tokens"),
+    _pooled("total_draft_tokens", "Proposed, total", lambda p: p.proposed, "tokens"),
 )
