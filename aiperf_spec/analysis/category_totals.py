@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Self
 
-from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval
+from aiperf_spec.analysis.intervals import Estimate, RatioSums, as_length, as_rate
 
 
 @dataclass(slots=True)
@@ -54,12 +54,12 @@ class CategoryTotals:
     def length(self) -> Estimate:
         """Return 1 + sum(accepted) / sum(steps) with its 95 % interval."""
         squares = self.accepted_accepted, self.accepted_steps, self.steps_steps
-        return length_interval(RatioSums(self.independent, self.accepted, self.steps, *squares))
+        return as_length(RatioSums(self.independent, self.accepted, self.steps, *squares).estimate())
 
     def rate(self) -> Estimate:
         """Return sum(accepted) / sum(proposed), in percent, with its 95 % interval."""
         squares = self.accepted_accepted, self.accepted_proposed, self.proposed_proposed
-        return rate_interval(RatioSums(self.independent, self.accepted, self.proposed, *squares))
+        return as_rate(RatioSums(self.independent, self.accepted, self.proposed, *squares).estimate())
 
 
 _SUMS = tuple(field.name for field in fields(CategoryTotals) if field.name != "clusters")

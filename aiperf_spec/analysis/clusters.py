@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from aiperf_spec.models.run import Phase, RequestRecord
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 Terms = tuple[float, float]
 """Numerator and denominator that one request, or cluster, adds to a ratio."""
@@ -18,17 +19,12 @@ Read = Callable[[RequestRecord], Terms | None]
 class Turn(Protocol):
     """What says to which conversation a request belongs."""
 
-    @property
-    def index(self) -> int:
-        """Return its number in the run."""
-
-    @property
-    def prompt_id(self) -> str:
-        """Return its conversation's name."""
-
-    @property
-    def turn_index(self) -> int:
-        """Return its place in the conversation, from 0."""
+    index: int
+    """Its number in the run."""
+    prompt_id: str
+    """Its conversation's name."""
+    turn_index: int
+    """Its place in the conversation, from 0."""
 
 
 def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
@@ -78,14 +74,18 @@ def added_up(keys: Sequence[Hashable] | None, terms: Iterable[Terms | None]) -> 
     One after the other: a run of a million requests should not need a million pairs at hand.
     """
     if keys is None:
-        yield from (each for each in terms if each is not None)
-        return
-    sums: dict[Hashable, Terms] = {}
+        return (each for each in terms if each is not None)
+    return iter(sums_by_key(keys, terms).values())
+
+
+def sums_by_key(keys: Iterable[K], terms: Iterable[Terms | None]) -> dict[K, Terms]:
+    """Return the sums of the (a, b) of each key, in the order in which keys with any first come."""
+    sums: dict[K, Terms] = {}
     for key, each in zip(keys, terms, strict=True):
         if each is not None:
             a, b = sums.get(key, (0, 0))
             sums[key] = (a + each[0], b + each[1])
-    yield from sums.values()
+    return sums
 
 
 def grouped(records: Sequence[RequestRecord], key: Callable[[RequestRecord], T | None]) -> dict[T, list[RequestRecord]]:

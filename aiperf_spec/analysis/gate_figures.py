@@ -29,12 +29,11 @@ from aiperf_spec.models.run import RequestRecord
 _PREFIX = "spec_decode_"
 _RECORD = {metric.tag: metric for metric in RECORD_METRICS}
 _RUN = {metric.tag: metric for metric in RUN_METRICS}
-_POOLED = {"acceptance_length": POOLED_LENGTH, "draft_acceptance_rate": POOLED_RATE}
+_SHORT = {"acceptance_length": POOLED_LENGTH, "draft_acceptance_rate": POOLED_RATE}
 """Short names that people gate on mean the pooled figure, in which every verify step weighs the same."""
-_SHARES = ("error_rate", "coverage_of_requests")
-_OURS = (*_SHARES, "coverage", STEP_TIME)
 FLAGS = ("reconciled",)
 """Names whose value is true or false, handed in by who knows them."""
+_KNOWN = {*_RECORD, *_RUN, "error_rate", "coverage_of_requests", "coverage", STEP_TIME, *FLAGS}
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,11 +57,12 @@ def resolve(metric: str, statistic: str | None, category: str | None) -> FigureN
     `draft_acceptance_rate` without a statistic are the pooled figures; with one (`acceptance_length.avg`), and under
     their full tags, they are of requests. A metric of requests without a statistic is its mean.
     """
-    if statistic is None and metric in _POOLED:
-        return FigureName(_POOLED[metric], None, category)
-    tag = next((tag for tag in (metric, _PREFIX + metric) if tag in _known()), None)
+    if statistic is None and metric in _SHORT:
+        return FigureName(_SHORT[metric], None, category)
+    tag = next((tag for tag in (metric, _PREFIX + metric) if tag in _KNOWN), None)
     if tag is None:
-        nearest = difflib.get_close_matches(metric, _spoken(), n=1, cutoff=0.0)
+        names = sorted({*_KNOWN, *(tag.removeprefix(_PREFIX) for tag in _KNOWN)})
+        nearest = difflib.get_close_matches(metric, names, n=1, cutoff=0.0)
         raise ConfigError(f"no metric is named {metric!r}", f"the nearest name is {nearest[0]}")
     if tag not in _RECORD:
         if statistic is not None:
@@ -77,12 +77,22 @@ def resolve(metric: str, statistic: str | None, category: str | None) -> FigureN
     return FigureName(tag, chosen, category)
 
 
-def _known() -> set[str]:
-    return {*_RECORD, *_RUN, *_OURS, *FLAGS}
+@dataclass(slots=True, frozen=True)
+class _Pooled:
+    """A figure that is `offset` + `scale` times a ratio of sums."""
+
+    read: Read
+    shown: Callable[[Estimate], Estimate] = lambda share: share
+    """What makes the ratio with its interval the figure with its own, which ends where the figure does."""
+    scale: float = 1.0
+    offset: float = 0.0
 
 
-def _spoken() -> list[str]:
-    return sorted({*_known(), *(tag.removeprefix(_PREFIX) for tag in _known())})
+_POOLED = {
+    POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
+    POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
+    STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
+}
 
 
 class Figures:
@@ -105,11 +115,6 @@ class Figures:
         self._flags = dict(flags or {})
         self._by_category: dict[str, Summary] = {}
 
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The categories of the run's requests."""
-        return tuple(sorted({record.category for record in self._all if record.category is not None}))
-
     def flag(self, name: FigureName) -> bool | None:
         """Return a flag; None where nobody knows."""
         return self._flags.get(name.tag)
@@ -117,11 +122,13 @@ class Figures:
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
         summary = self._summary_of(name.category)
-        if name.tag in _SHARES:
-            return _share(name.tag, summary)
+        if name.tag == "error_rate":
+            return share_interval(summary.failed, summary.succeeded + summary.failed)
+        if name.tag == "coverage_of_requests":
+            return share_interval(summary.acceptance.requests, summary.succeeded)
         if name.tag == "coverage":
             return coverage(self._of(name.category))
-        if (found := _pooled(name.tag)) is not None:
+        if (found := _POOLED.get(name.tag)) is not None:
             return found.shown(ratio(clustered(self._of(name.category), found.read)))
         if name.tag in _RUN:
             value = summary.run_values.get(name.tag)
@@ -130,7 +137,7 @@ class Figures:
 
     def difference_from(self, name: FigureName, base: Figures, factor: float) -> Estimate:
         """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
-        found = _pooled(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
+        found = _POOLED.get(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
         if found is not None:
             mine, theirs = self._of(name.category), base._of(name.category)
             offset = found.offset / found.scale
@@ -168,28 +175,3 @@ class Figures:
             if len(values) == stats.count:
                 return percentile_interval(values, float(name.statistic[1:]), value)
         return missing(Missing.NO_INTERVAL, value, stats.count)
-
-
-@dataclass(slots=True, frozen=True)
-class _Pooled:
-    """A figure that is `offset` + `scale` times a ratio of sums."""
-
-    read: Read
-    shown: Callable[[Estimate], Estimate] = lambda share: share
-    """What makes the ratio with its interval the figure with its own, which ends where the figure does."""
-    scale: float = 1.0
-    offset: float = 0.0
-
-
-def _pooled(tag: str) -> _Pooled | None:
-    return {
-        POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
-        POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
-        STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
-    }.get(tag)
-
-
-def _share(tag: str, summary: Summary) -> Estimate:
-    if tag == "error_rate":
-        return share_interval(summary.failed, summary.succeeded + summary.failed)
-    return share_interval(summary.acceptance.requests, summary.succeeded)

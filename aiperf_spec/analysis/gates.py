@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.gate_figures import FLAGS, FigureName, Figures, resolve
-from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.gate_figures import FigureName, Figures, resolve
+from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.errors import ConfigError
 
@@ -101,9 +101,10 @@ def _parse(expression: str) -> Gate:
     return Gate(expression, name, sign, float(text))
 
 
-def needs_base(gates: Sequence[Gate]) -> bool:
-    """Say whether a gate asks for the base run."""
-    return any(gate.relative for gate in gates)
+def expect_base(gates: Sequence[Gate]) -> None:
+    """Raise `ConfigError` naming the first gate that asks for the base run, where there is none."""
+    if (asking := next((gate for gate in gates if gate.relative), None)) is not None:
+        raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
 
 
 def evaluate(
@@ -117,18 +118,18 @@ def evaluate(
     one whose interval is missing because n is too small fails.
     """
     gates = [parse_gate(each) if isinstance(each, str) else each for each in expressions]
-    if base is None and (asking := [gate for gate in gates if gate.relative]):
-        raise ConfigError(f"--require {asking[0].expression!r}: which run is base?", "give its folder with --base DIR")
+    if base is None:
+        expect_base(gates)
     return [_judge(gate, figures, base, strict=strict) for gate in gates]
 
 
 def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) -> GateResult:
-    if gate.name.tag in FLAGS:
-        flag = figures.flag(gate.name)
-        empty = Estimate(None, reason=Missing.NO_RECORDS)
+    holds = _OPERATORS[gate.operator]
+    if gate.name.is_flag:
+        flag, empty = figures.flag(gate.name), missing(Missing.NO_RECORDS)
         if flag is None:
-            return GateResult(gate, False, empty, reason=Missing.NO_RECORDS)
-        return GateResult(gate, _OPERATORS[gate.operator](flag, gate.bound), empty, flag=flag)
+            return GateResult(gate, False, empty, reason=empty.reason)
+        return GateResult(gate, holds(flag, gate.bound), empty, flag=flag)
     figure = figures.find(gate.name)
     if figure.value is None:
         return GateResult(gate, False, figure, reason=figure.reason or Missing.NO_RECORDS)
@@ -142,27 +143,13 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
         if strict:
             apart = figures.difference_from(gate.name, base, gate.bound)
             judged = apart.scaled(1, threshold)
-    passed = _OPERATORS[gate.operator](figure.value, threshold)
+    passed = holds(figure.value, threshold)
     if not strict or judged.reason is Missing.NO_INTERVAL:
         return GateResult(gate, passed, figure, threshold)
     if judged.low is None or judged.high is None:
         return GateResult(gate, False, figure, threshold, reason=judged.reason)
-    passed = passed and _whole(gate.operator, judged, threshold)
+    if gate.operator == "!=":
+        passed = passed and not judged.low <= threshold <= judged.high
+    elif gate.operator != "==":  # an interval is never one number: == asks no more than its value
+        passed = passed and holds(judged.low if gate.operator in (">=", ">") else judged.high, threshold)
     return GateResult(gate, passed, figure, threshold, apart=apart)
-
-
-def _whole(sign: str, judged: Estimate, threshold: float) -> bool:
-    low, high = judged.low, judged.high
-    if low is None or high is None:
-        return False
-    if sign in (">=", ">"):
-        return _OPERATORS[sign](low, threshold)
-    if sign in ("<=", "<"):
-        return _OPERATORS[sign](high, threshold)
-    # An interval is never one number: == asks no more than its value, != that the interval keeps clear.
-    return sign == "==" or not low <= threshold <= high
-
-
-def all_met(results: Sequence[GateResult]) -> bool:
-    """Say whether every gate was met."""
-    return all(result.passed for result in results)

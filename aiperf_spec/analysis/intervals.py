@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import interval_ranks, t_quantile, wilson_interval
@@ -42,13 +42,11 @@ class Estimate:
         error = None if self.standard_error is None else factor * self.standard_error
         return Estimate(moved(self.value), moved(self.low), moved(self.high), self.n, error, self.reason)
 
-    def within(self, lowest: float | None = None, highest: float | None = None) -> Estimate:
+    def within(self, lowest: float = -math.inf, highest: float = math.inf) -> Estimate:
         """Return the same figure with its interval cut to what the figure can be."""
         if self.low is None or self.high is None:
             return self
-        low = self.low if lowest is None else max(self.low, lowest)
-        high = self.high if highest is None else min(self.high, highest)
-        return Estimate(self.value, low, high, self.n, self.standard_error, self.reason)
+        return replace(self, low=max(self.low, lowest), high=min(self.high, highest))
 
 
 def missing(reason: Missing, value: float | None = None, n: int = 0) -> Estimate:
@@ -89,41 +87,20 @@ class RatioSums:
         self.ab += a * b
         self.bb += b * b
 
-    @property
-    def ratio(self) -> float | None:
-        """sum(a) / sum(b); None where sum(b) is zero."""
-        return self.a / self.b if self.b else None
+    def estimate(self) -> Estimate:
+        """Return R = sum(a) / sum(b) = A / B with its interval; None where B is zero.
 
-    @property
-    def standard_error(self) -> float | None:
-        """sqrt(n / (n - 1) * sum((a_i - R b_i)^2)) / sum(b_i); None below 2 clusters or without a denominator.
-
-        sum((a_i - R b_i)^2) = (sum(a^2) B^2 - 2 sum(ab) A B + sum(b^2) A^2) / B^2, with A = sum(a), B = sum(b).
+        The standard error is sqrt(n / (n - 1) * sum((a_i - R b_i)^2)) / B, with
+        sum((a_i - R b_i)^2) = (sum(a^2) B^2 - 2 sum(ab) A B + sum(b^2) A^2) / B^2.
         """
-        if self.n < 2 or not self.b:
-            return None
+        if not self.b:
+            return missing(Missing.NO_RECORDS, n=self.n)
+        if self.n < MIN_CLUSTERS:
+            return missing(Missing.TOO_FEW, self.a / self.b, self.n)
         # Over a common denominator, counts stay whole numbers and nothing cancels.
         square = self.aa * self.b * self.b - 2 * self.ab * self.a * self.b + self.bb * self.a * self.a
-        return math.sqrt(max(square, 0) / (self.b * self.b) * self.n / (self.n - 1)) / self.b
-
-    def estimate(self) -> Estimate:
-        """Return the ratio with its interval."""
-        ratio, error = self.ratio, self.standard_error
-        if ratio is None:
-            return missing(Missing.NO_RECORDS, n=self.n)
-        if error is None:
-            return missing(Missing.TOO_FEW, ratio, self.n)
-        return estimate(ratio, error, self.n)
-
-
-def length_interval(sums: RatioSums) -> Estimate:
-    """Return 1 + sum(accepted) / sum(steps) from sums over (accepted, steps)."""
-    return as_length(sums.estimate())
-
-
-def rate_interval(sums: RatioSums) -> Estimate:
-    """Return 100 * sum(accepted) / sum(proposed), in percent, from sums over (accepted, proposed)."""
-    return as_rate(sums.estimate())
+        error = math.sqrt(max(square, 0) / (self.b * self.b) * self.n / (self.n - 1)) / self.b
+        return estimate(self.a / self.b, error, self.n)
 
 
 def as_length(share: Estimate) -> Estimate:

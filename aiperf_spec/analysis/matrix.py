@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -160,7 +161,7 @@ def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool
     for run in given:
         place = next((group for group in groups if _joins(group, run, pool=pool)), None)
         if place is None:
-            groups.append(_copied(run))
+            groups.append(deepcopy(run))
         else:
             place.absorb(run)
     columns = order_columns({column for group in groups for column in group.columns})
@@ -178,12 +179,6 @@ def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
         return True
     single = len(run.columns) == 1 and len(group.columns) == len(group.names)
     return single and WHOLE_RUN not in run.columns and not group.columns & run.columns
-
-
-def _copied(run: RunFigures) -> RunFigures:
-    copy = RunFigures(run.model, [], run.source, gauge=run.gauge, succeeded=0 if run.succeeded is not None else None)
-    copy.absorb(run)
-    return copy
 
 
 def order_columns(columns: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from statistics import StatisticsError, correlation
 
 NORMAL_975 = 1.959963984540054
 """The normal distribution's 97.5th percentile."""
@@ -113,22 +114,16 @@ def wilson_interval(hits: int, n: int) -> tuple[float, float]:
 
 def spearman(xs: array[float], ys: array[float]) -> float | None:
     """Return Spearman's rank correlation; None where one of the two is the same everywhere."""
-    return _pearson(_ranks(xs), _ranks(ys))
+    try:
+        return correlation(_ranks(xs), _ranks(ys))
+    except StatisticsError:
+        return None
 
 
 def _ranks(values: array[float]) -> array[float]:
     # Equal values share the mean of their ranks, counted from 0.
     ordered = array("d", sorted(values))
     return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
-
-
-def _pearson(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    square_x = sum((x - mean_x) ** 2 for x in xs)
-    square_y = sum((y - mean_y) ** 2 for y in ys)
-    if not square_x or not square_y:
-        return None
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / math.sqrt(square_x * square_y)
 
 
 def holm_adjusted(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:

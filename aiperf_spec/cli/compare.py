@@ -10,7 +10,6 @@ from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run
-from aiperf_spec.analysis.gates import all_met
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.comparison_json import comparison_json
@@ -56,7 +55,7 @@ def compare(
     if html is not None:
         with translated_errors():
             write_page(html, comparison_html(comparisons, runs, folders, results, strict=strict))
-    raise typer.Exit(ExitCode.OK if all(all_met(judged) for judged in results) else ExitCode.GATE)
+    raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
 
 
 def _load(folder: RunFolder) -> Run:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from aiperf_spec.analysis.gate_figures import Figures
-from aiperf_spec.analysis.gates import GateResult, all_met, evaluate, needs_base, parse_gate
+from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary
@@ -27,9 +27,8 @@ class Gates:
         self._strict = strict
         if strict and not self._gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
-        if base is None and needs_base(self._gates):
-            asking = next(gate for gate in self._gates if gate.relative)
-            raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
+        if base is None:
+            expect_base(self._gates)
         self._base = None if base is None else figures_of(base)
 
     def __bool__(self) -> bool:
@@ -44,7 +43,7 @@ class Gates:
         """Print the outcomes, where there are any, and say whether all gates are met."""
         if results:
             console.print(gates_table(results, strict=self._strict, title=title))
-        return all_met(results)
+        return all(result.passed for result in results)
 
 
 def figures_of(run: RunFolder) -> Figures:

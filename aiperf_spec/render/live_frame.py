@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from aiperf_spec.analysis.intervals import Estimate, RatioSums, length_interval, rate_interval
+from aiperf_spec.analysis.intervals import Estimate, RatioSums, as_length, as_rate
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
 from aiperf_spec.metrics.stats import percentile
@@ -99,7 +99,7 @@ class RunProgress:
         """
         second = int(now_ns // NS_PER_S)
         if self._figures is None or self._figures[0] != second:
-            length, rate = length_interval(self.length_sums), rate_interval(self.rate_sums)
+            length, rate = as_length(self.length_sums.estimate()), as_rate(self.rate_sums.estimate())
             if self.has_turns:
                 length, rate = Estimate(length.value), Estimate(rate.value)
             while self._recent and self._recent[0][0] < now_ns - _RECENT_S * NS_PER_S:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -94,13 +94,9 @@ class _Metric:
     """Whether it is a rate of what was proposed, which other drafters propose otherwise."""
 
 
-_BETTER = {
-    "output_token_throughput_per_user": Better.HIGHER,
-    "spec_decode_acceptance_length": Better.HIGHER,
-    "spec_decode_draft_acceptance_rate": Better.HIGHER,
-    "spec_decode_accepted_per_verified": Better.HIGHER,
-}
 _OF_SHAPE = {"spec_decode_draft_acceptance_rate", "spec_decode_accepted_per_verified"}
+_HIGHER = {"output_token_throughput_per_user", "spec_decode_acceptance_length", *_OF_SHAPE}
+_OTHER_SHAPE = {MismatchKind.ENGINE, MismatchKind.DRAFT_LENGTH, MismatchKind.DRAFTER_SHAPE}
 _PER_CATEGORY = (POOLED_LENGTH, "inter_token_latency")
 
 
@@ -117,7 +113,8 @@ def mean_terms(metric: RecordMetric) -> Read:
 
 
 def _mean(metric: RecordMetric) -> _Metric:
-    better = _BETTER.get(metric.tag, Better.LOWER if metric.unit == "ms" else Better.NEITHER)
+    otherwise = Better.LOWER if metric.unit == "ms" else Better.NEITHER
+    better = Better.HIGHER if metric.tag in _HIGHER else otherwise
     return _Metric(metric.tag, metric.label, metric.unit, better, mean_terms(metric), of_shape=metric.tag in _OF_SHAPE)
 
 
@@ -132,9 +129,9 @@ def _metrics() -> list[_Metric]:
         _Metric(POOLED_LENGTH, labels[POOLED_LENGTH], "ratio", Better.HIGHER, length_terms, offset=1),
         _Metric(POOLED_RATE, labels[POOLED_RATE], "%", Better.HIGHER, _percent, of_shape=True),
     ]
-    acceptance = [_mean(metric) for metric in RECORD_METRICS if metric.group is Group.ACCEPTANCE]
-    latency = [_mean(metric) for metric in RECORD_METRICS if metric.group is Group.LATENCY]
-    return [*pooled, *acceptance, *latency, _Metric(STEP_TIME, "Step time", "ms", Better.LOWER, step_terms)]
+    groups = (Group.ACCEPTANCE, Group.LATENCY)
+    means = [_mean(metric) for group in groups for metric in RECORD_METRICS if metric.group is group]
+    return [*pooled, *means, _Metric(STEP_TIME, "Step time", "ms", Better.LOWER, step_terms)]
 
 
 def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
@@ -146,33 +143,28 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     the number of metrics beside it does not hide what it shows.
     """
     raw = [_compare_pair(base, candidate) for candidate in candidates]
-    tests = [(row, main) for each in raw for row, main in _all_rows(each) if _is_test(row)]
-    p_values = [row.difference.p or 0.0 for row, _ in tests]
-    first = sum(1 for _, main in tests if main)
-    weight = max(1.0, (len(tests) - first) / first) if first else 1.0
-    corrected = iter(holm_adjusted(p_values, [weight if main else 1.0 for _, main in tests]))
+    tests = [row for each in raw for rows in (each.rows, *each.categories.values()) for row in rows if _is_test(row)]
+    first = {id(row) for each in raw for row in each.rows if row.tag == POOLED_LENGTH and _is_test(row)}
+    weight = max(1.0, (len(tests) - len(first)) / len(first)) if first else 1.0
+    weights = [weight if id(row) in first else 1.0 for row in tests]
+    corrected = holm_adjusted([row.difference.p or 0.0 for row in tests], weights)
+    adjusted = {id(row): p for row, p in zip(tests, corrected, strict=True)}
 
     def judged(row: Row) -> Row:
         if row.difference.p is None:
             return row
-        p = next(corrected) if _is_test(row) else 1.0
+        p = adjusted.get(id(row), 1.0)
         return replace(row, adjusted_p=p, verdict=_verdict(row, p))
 
     done = tuple(
         replace(
             each,
-            rows=tuple(judged(row) for row in each.rows),
-            categories={name: tuple(judged(row) for row in rows) for name, rows in each.categories.items()},
+            rows=tuple(map(judged, each.rows)),
+            categories={name: tuple(map(judged, rows)) for name, rows in each.categories.items()},
         )
         for each in raw
     )
-    return ComparisonSet(done, len(p_values))
-
-
-def _all_rows(comparison: Comparison) -> list[tuple[Row, bool]]:
-    # With whether it is the run's pooled length.
-    run = [(row, row.tag == POOLED_LENGTH) for row in comparison.rows]
-    return [*run, *((row, False) for rows in comparison.categories.values() for row in rows)]
+    return ComparisonSet(done, len(tests))
 
 
 def _is_test(row: Row) -> bool:
@@ -192,54 +184,45 @@ def _verdict(row: Row, p: float) -> Verdict:
 
 def _compare_pair(base: Run, candidate: Run) -> Comparison:
     mine, theirs = measured(base.records), measured(candidate.records)
-    pairing = pair_up(mine, theirs, same_prompts=same_prompts(base.settings, candidate.settings))
+    same = same_prompts(base.settings, candidate.settings)
+    pairing = pair_up(mine, theirs, same_prompts=same)
     found = tuple(mismatches(base, candidate, pairing))
-    same_shape = not {MismatchKind.ENGINE, MismatchKind.DRAFT_LENGTH, MismatchKind.DRAFTER_SHAPE} & {
-        mismatch.kind for mismatch in found
-    }
+    same_shape = not _OTHER_SHAPE & {mismatch.kind for mismatch in found}
     metrics = _metrics()
-    rows = [row for metric in metrics if (row := _row(metric, mine, theirs, pairing, same_shape=same_shape))]
-    rows += _one_number_rows(mine, theirs)
+    rows = [*_rows(metrics, mine, theirs, pairing, same_shape=same_shape), *_one_number_rows(mine, theirs)]
+    per_category = [metric for metric in metrics if metric.tag in _PER_CATEGORY]
     groups, other_groups = (grouped(records, lambda record: record.category) for records in (mine, theirs))
     categories = {}
     for name in sorted(groups.keys() & other_groups.keys()):
         ours, other = groups[name], other_groups[name]
-        chosen = pair_up(ours, other, same_prompts=same_prompts(base.settings, candidate.settings))
-        found_rows = (
-            _row(metric, ours, other, chosen, same_shape=same_shape)
-            for metric in metrics
-            if metric.tag in _PER_CATEGORY
-        )
-        categories[name] = tuple(row for row in found_rows if row is not None)
+        pairs = pair_up(ours, other, same_prompts=same)
+        categories[name] = tuple(_rows(per_category, ours, other, pairs, same_shape=same_shape))
     return Comparison(base.name, candidate.name, pairing, found, tuple(rows), categories)
 
 
-def _row(
-    metric: _Metric,
+def _rows(
+    metrics: Iterable[_Metric],
     base: Sequence[RequestRecord],
     candidate: Sequence[RequestRecord],
     pairing: Pairing,
     *,
     same_shape: bool,
-) -> Row | None:
-    found = difference(base, candidate, metric.read, pairing, offset=metric.offset)
-    if found.base is None and found.candidate is None:
-        return None
-    if metric.of_shape and not same_shape:
-        found = replace(found, estimate=missing(Missing.DIFFERENT_SHAPES), p=None)
-    return Row(metric.tag, metric.label, metric.unit, metric.better, found)
-
-
-def _one_number_rows(base: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> list[Row]:
-    before, after = run_values(base), run_values(candidate)
-    rows = []
-    for metric in RUN_METRICS:
-        if metric.group is not Group.RUN or metric.tag not in before or metric.tag not in after:
+) -> Iterator[Row]:
+    for metric in metrics:
+        found = difference(base, candidate, metric.read, pairing, offset=metric.offset)
+        if found.base is None and found.candidate is None:
             continue
-        if metric.unit == "requests":
+        if metric.of_shape and not same_shape:
+            found = replace(found, estimate=missing(Missing.DIFFERENT_SHAPES), p=None)
+        yield Row(metric.tag, metric.label, metric.unit, metric.better, found)
+
+
+def _one_number_rows(base: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> Iterator[Row]:
+    before, after = run_values(base), run_values(candidate)
+    for metric in RUN_METRICS:
+        values = before.get(metric.tag), after.get(metric.tag)
+        if metric.group is not Group.RUN or metric.unit == "requests" or values[0] is None or values[1] is None:
             continue
         better = Better.HIGHER if metric.unit.endswith("/sec") else Better.NEITHER
-        values = before[metric.tag], after[metric.tag]
         given = missing(Missing.NO_INTERVAL, values[1] - values[0], 1)
-        rows.append(Row(metric.tag, metric.label, metric.unit, better, Difference(*values, given, None, paired=False)))
-    return rows
+        yield Row(metric.tag, metric.label, metric.unit, better, Difference(*values, given, None, paired=False))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Read, Terms, clustered, has_turns
+from aiperf_spec.analysis.clusters import Read, Terms, clustered, has_turns, sums_by_key
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import t_quantile, t_two_sided_p
@@ -89,25 +89,15 @@ def difference(
     if pairing.paired:
         mine, theirs = _by_key(base, read, pairing.pairs), _by_key(candidate, read, pairing.pairs)
         keys = [key for key in mine if key in theirs]
-        clusters = len({_cluster(key) for key in keys})
-        if clusters >= MIN_CLUSTERS:
+        if len({prompt for prompt, _ in keys}) >= MIN_CLUSTERS:
             turns = has_turns(base) or has_turns(candidate)
             return _paired(keys, mine, theirs, factor=factor, offset=offset, by_prompt=turns)
     return _independent(list(clustered(base, read)), list(clustered(candidate, read)), factor=factor, offset=offset)
 
 
-def _cluster(key: Key) -> str:
-    return key[0]
-
-
 def _by_key(records: Iterable[RequestRecord], read: Read, keys: frozenset[Key]) -> dict[Key, Terms]:
-    sums: dict[Key, Terms] = {}
-    for record in records:
-        key = _key(record)
-        if key in keys and (terms := read(record)) is not None:
-            a, b = sums.get(key, (0, 0))
-            sums[key] = (a + terms[0], b + terms[1])
-    return sums
+    chosen = [record for record in records if _key(record) in keys]
+    return sums_by_key(map(_key, chosen), map(read, chosen))
 
 
 def _paired(
@@ -126,7 +116,7 @@ def _paired(
     candidate, candidate_terms = linearised(candidate_pairs)
     sums: dict[Hashable, float] = {}
     for key, before, after in zip(keys, base_terms, candidate_terms, strict=True):
-        cluster = _cluster(key) if by_prompt else key
+        cluster = key[0] if by_prompt else key
         sums[cluster] = sums.get(cluster, 0.0) + after - factor * before
     apart = candidate + offset - factor * (base + offset)
     return _judged(base + offset, candidate + offset, apart, scatter(list(sums.values())), len(sums), paired=True)
@@ -167,7 +157,5 @@ def _judged(base: float, candidate: float, apart: float, error: float, n: int, *
         apart = 0.0
     df = max(n - 1, 1)
     reach = t_quantile(df) * error
-    p = float(not apart)
-    if error:
-        p = t_two_sided_p(apart / error, df)
+    p = t_two_sided_p(apart / error, df) if error else float(not apart)
     return Difference(base, candidate, Estimate(apart, apart - reach, apart + reach, n, error), p, paired)

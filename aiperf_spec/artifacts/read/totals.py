@@ -92,7 +92,7 @@ def add_up(loaded: LoadedRecords, *, clustered: bool = False) -> RecordTotals:
     return totals
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class _Turn:
     index: int
     turn_index: int
