@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
@@ -116,16 +116,22 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice
 
 
 def _connecting(good: list[RequestRecord]) -> Iterator[Notice]:
-    times = [(ttft, http_connect(record)) for record in good if (ttft := time_to_first_token(record)) is not None]
-    count = sum(1 for _, connect in times if connect is not None)
+    count = sum(1 for record in good if record.connect_ns is not None and record.first_content_ns is not None)
     if not count:
         return
-    whole = sorted(ttft for ttft, _ in times)
-    without = sorted(ttft - (connect or 0.0) for ttft, connect in times)
-    moved = {f"p{q}": (percentile(whole, q), percentile(without, q)) for q in (50, 99)}
+    # One list after the other: a run of a million requests should not need a million pairs at hand.
+    of, whole = _first_tokens(good, lambda record: 0.0)
+    _, without = _first_tokens(good, lambda record: http_connect(record) or 0.0)
+    moved = {f"p{q}": pair for q, *pair in zip((50, 99), whole, without, strict=True)}
     moved = {name: pair for name, pair in moved.items() if pair[0] - pair[1] >= _CONNECTING * pair[1]}
     if moved:
-        yield Notice(NoticeKind.CONNECTING, {"count": count, "of": len(times), "moved": moved})
+        yield Notice(NoticeKind.CONNECTING, {"count": count, "of": of, "moved": moved})
+
+
+def _first_tokens(good: list[RequestRecord], less: Callable[[RequestRecord], float]) -> tuple[int, list[float]]:
+    """Return how many requests have a time to first token, and its p50 and p99 less a part of it, in ms."""
+    times = sorted(ttft - less(record) for record in good if (ttft := time_to_first_token(record)) is not None)
+    return len(times), [percentile(times, q) for q in (50, 99)] if times else []
 
 
 def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterator[Notice]:
