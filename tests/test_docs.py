@@ -122,7 +122,7 @@ def test_every_reason_kind_and_exit_code_is_explained() -> None:
 def test_the_configuration_file_that_is_shown_is_read(tmp_path: Path) -> None:
     page = (ROOT / "aiperf_spec" / "docs" / "configuration.md").read_text()
     shown = textwrap.dedent(page[page.index("    benchmark:\n") : page.index("- Every other option")])
-    values = parse_config(shown, "shown.yaml", {"SERVER": "http://host:1", "MY_KEY": "secret"}, tmp_path)
+    values = parse_config(shown, "shown.yaml", {"SERVER": "http://host:1", "MY_KEY": "secret"}.get, tmp_path)
     assert values["url"] == "http://host:1"
     assert values["request_rate"] == 4.0
 

@@ -38,7 +38,8 @@ config = ProfileConfig(url="http://h:1", min_tokens=3)
 data = DatasetInfo("built-in", None, 35, has_categories=True)
 result = RunResult(config=config, url="", model="m", owned_by=None, dataset=data, wall_offset_ns=0)
 text = config_yaml(result, ReportSettings()).decode()
-print(json.dumps({"yaml": text, "read": parse_config(text, "f", {}, None)["min_tokens"], "page": options_markdown()}))
+read = parse_config(text, "f", {}.get, None)["min_tokens"]
+print(json.dumps({"yaml": text, "read": read, "page": options_markdown()}))
 """
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.artifacts.read.run import load_run
 from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.config.option_table import keys_of
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
@@ -18,7 +21,7 @@ FOLDER = Path("/conf")
 
 
 def parse(text: str) -> dict[str, Any]:
-    return parse_config(text, "run.yaml", ENVIRON, FOLDER)
+    return parse_config(text, "run.yaml", ENVIRON.get, FOLDER)
 
 
 def benchmark(text: str) -> dict[str, Any]:
@@ -181,7 +184,7 @@ def run(**values: Any) -> RunResult:
 
 
 def again(text: str, environ: dict[str, str] | None = None) -> ProfileConfig:
-    return create_settings(parse_config(text, "config.yaml", environ or {}, FOLDER))[0]
+    return create_settings(parse_config(text, "config.yaml", (environ or {}).get, FOLDER))[0]
 
 
 def test_what_is_written_reads_back_as_the_same_run() -> None:
@@ -215,8 +218,16 @@ def test_what_is_shown_and_judged_reads_back_too() -> None:
     settings = ReportSettings(
         rows=0, draft_cost=0.5, worst=1, baseline=Path("/plain"), require=("acceptance_length >= 2",), strict=True
     )
-    values = parse_config(config_yaml(run(), settings).decode(), "config.yaml", {}, FOLDER)
+    values = parse_config(config_yaml(run(), settings).decode(), "config.yaml", os.environ.get, FOLDER)
     assert create_settings(values)[1] == settings
+
+
+def test_a_report_needs_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    written = config_yaml(run(api_key="sk-very-secret", concurrency=3), ReportSettings(rows=7))
+    (tmp_path / "config.yaml").write_bytes(written)
+    loaded = load_run([RunFolder(tmp_path)])
+    assert (loaded.result.config.concurrency, loaded.settings.rows) == (3, 7)
 
 
 def test_a_schedule_without_a_cap_stays_without() -> None:

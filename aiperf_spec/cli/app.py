@@ -10,9 +10,9 @@ import typer
 
 from aiperf_spec.cli.options import given, pick, takes
 from aiperf_spec.config.choices import TableFormat
-from aiperf_spec.config.display_options import ReportDisplay, RunDisplay
 from aiperf_spec.config.option import ANALYSIS, GATES, SERVER, declared
 from aiperf_spec.config.option_table import OPTIONS
+from aiperf_spec.config.result_options import ReportDisplay, RunDisplay
 from aiperf_spec.simulator import ENGINES, EngineName
 from aiperf_spec.version import __version__
 

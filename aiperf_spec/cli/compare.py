@@ -14,8 +14,8 @@ from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.comparison_json import comparison_json
 from aiperf_spec.cli.gates import Gates, figures_of
-from aiperf_spec.cli.page import comparison_html, expect_page, write_page
-from aiperf_spec.cli.terminal import note, stdout, translated_errors
+from aiperf_spec.cli.page import comparison_html, expect_page
+from aiperf_spec.cli.terminal import note, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.errors import ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
@@ -54,7 +54,7 @@ def compare(
             gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
     if html is not None:
         with translated_errors():
-            write_page(html, comparison_html(comparisons, runs, folders, results, strict=strict))
+            write_file("--html", html, comparison_html(comparisons, runs, folders, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
 
 

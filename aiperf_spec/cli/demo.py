@@ -10,7 +10,7 @@ from rich.rule import Rule
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.run import measure, print_run
 from aiperf_spec.cli.terminal import stdout, translated_errors
-from aiperf_spec.config.display_options import RunDisplay
+from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.render.tables import runs_table

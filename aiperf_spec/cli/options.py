@@ -113,7 +113,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {str(file)!r}: not UTF-8") from None
     from aiperf_spec.config.yaml_file import parse_config
 
-    return parse_config(text, str(file), os.environ, file.parent)
+    return parse_config(text, str(file), os.environ.get, file.parent)
 
 
 def _join_headers(in_file: list[list[str]], given: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:

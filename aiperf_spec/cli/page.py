@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from aiperf_spec.analysis.comparison.compare import ComparisonSet
 from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.gates import GateResult
@@ -18,10 +16,9 @@ from aiperf_spec.artifacts.read.folders import RunFolder, by_model
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
 from aiperf_spec.artifacts.read.summary_file import summary_of
-from aiperf_spec.cli.terminal import stderr
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
-from aiperf_spec.errors import ConfigError, ExportError
+from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.html.svg_plots import require_matplotlib
@@ -33,7 +30,10 @@ if TYPE_CHECKING:
 def expect_page(file: Path) -> None:
     """Raise `ConfigError` where no page could be made, or be written there."""
     require_matplotlib()
-    _refuse_folder(file)
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(
+            f"--html {str(file)!r}: not a file that can be written", "name a file in a folder that exists"
+        )
 
 
 def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bool = False) -> bytes:
@@ -59,23 +59,6 @@ def comparison_html(
     once = list({folder.path.resolve(): folder for folder in folders}.values())
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
     return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=_matrix(once))
-
-
-def write_page(file: Path, page: bytes) -> None:
-    """Write a page, and say where; raises `ExportError`."""
-    _refuse_folder(file)
-    try:
-        file.write_bytes(page)
-    except OSError as error:
-        raise ExportError(f"--html {str(file)!r}: {error.strerror or error}") from None
-    stderr().print(Text(f"written: {file}"), soft_wrap=True)
-
-
-def _refuse_folder(file: Path) -> None:
-    if file.is_dir() or not file.parent.is_dir():
-        raise ConfigError(
-            f"--html {str(file)!r}: not a file that can be written", "name a file in a folder that exists"
-        )
 
 
 def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: list[RequestRecord] | None) -> PageRun:

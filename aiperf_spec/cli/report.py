@@ -21,12 +21,12 @@ from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
 from aiperf_spec.cli.gates import Gates, figures_of
-from aiperf_spec.cli.page import expect_page, report_html, write_page
-from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
+from aiperf_spec.cli.page import expect_page, report_html
+from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
-from aiperf_spec.config.display_options import ReportDisplay
+from aiperf_spec.config.result_options import ReportDisplay
 from aiperf_spec.config.settings import ReportSettings
-from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
+from aiperf_spec.errors import ExitCode, SpecProfileError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.render.analysis import analysis_report
@@ -58,10 +58,12 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
             raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
         data = _rendered(matrix, runs, display, own=own)
         _repeat_notices(runs, own=own or display.pool, of_time=metric is ReportMetric.THROUGHPUT)
-        if data is not None:
-            _write(data, display.output)
+        if data is not None and display.output is not None:
+            write_file("--output", display.output, data)
+        elif data is not None:
+            typer.echo(data.decode(), nl=False)
         if display.html is not None:
-            write_page(display.html, report_html(runs, settings, pool=display.pool))
+            write_file("--html", display.html, report_html(runs, settings, pool=display.pool))
         met = _examine(runs, settings, display, gates, with_own=own and not display.pool)
     if not met:
         raise typer.Exit(ExitCode.GATE)
@@ -184,14 +186,3 @@ def _as_text(table: RenderableType, width: int) -> str:
     buffer = io.StringIO()
     Console(file=buffer, width=width, color_system=None, highlight=False).print(table)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-
-
-def _write(data: bytes, output: Path | None) -> None:
-    if output is None:
-        typer.echo(data.decode(), nl=False)
-        return
-    try:
-        output.write_bytes(data)
-    except OSError as error:
-        raise ExportError(f"--output {str(output)!r}: {error.strerror or error}") from None
-    stderr().print(Text(f"written: {output}"), soft_wrap=True)

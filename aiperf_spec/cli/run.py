@@ -19,7 +19,7 @@ from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
-from aiperf_spec.config.display_options import RunDisplay
+from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.load.plan import requests_of

@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from aiperf_spec.errors import ExitCode, SpecProfileError
+from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.render.text import printable
 
 
@@ -44,6 +45,15 @@ def _tolerate(stream: TextIO) -> None:
 def note(text: str) -> None:
     """Print a notice on stderr; the text is shown as it is."""
     stderr().print(Text.assemble(("note: ", "bold yellow"), text))
+
+
+def write_file(option: str, file: Path, data: bytes) -> None:
+    """Write the file that an option names, and say so on stderr; raises `ExportError`."""
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise ExportError(f"{option} {str(file)!r}: {error.strerror or error}") from None
+    stderr().print(Text(f"written: {file}"), soft_wrap=True)
 
 
 @contextmanager

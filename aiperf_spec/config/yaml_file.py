@@ -34,20 +34,20 @@ class _Value:
     path: str
 
 
-def parse_config(text: str, name: str, environ: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def parse_config(text: str, name: str, variable: Callable[[str], str | None], folder: Path) -> dict[str, Any]:
     """Return the fields of `ProfileConfig` and `ReportSettings` that a configuration file sets.
 
-    `${NAME}` and `${NAME:default}` in strings are expanded from `environ`; `$${` stands for `${`. Paths of prompts,
-    certificates and tokenizers are taken from `folder`. Raises `ConfigError` with `name`, line, path and, for a key
-    that is not known, the nearest right one.
+    `${NAME}` and `${NAME:default}` in strings are expanded by `variable`, such as `os.environ.get`; `$${` stands for
+    `${`. Paths of prompts, certificates and tokenizers are taken from `folder`. Raises `ConfigError` with `name`, line,
+    path and, for a key that is not known, the nearest right one.
     """
-    return _YamlParser(name, environ, folder).read(text)
+    return _YamlParser(name, variable, folder).read(text)
 
 
 class _YamlParser:
-    def __init__(self, name: str, environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, name: str, variable: Callable[[str], str | None], folder: Path) -> None:
         self._name = name
-        self._environ = environ
+        self._variable = variable
         self._folder = folder
         self._fields: dict[str, Any] = {}
         self._origins: dict[str, _Value] = {}
@@ -149,9 +149,9 @@ class _YamlParser:
 
     def _key_variable(self, value: _Value) -> str:
         name = self._text(value)
-        if not self._environ.get(name):
+        if not (key := self._variable(name)):
             self._fail(value, f"the environment variable {name} is not set", f"export {name}=...")
-        self._fields["api_key"] = self._environ[name]
+        self._fields["api_key"] = key
         return name
 
     def _only(self, value: _Value, what: str) -> Any:
@@ -266,8 +266,8 @@ class _YamlParser:
         def replacement(match: re.Match[str]) -> str:
             if match[1]:
                 return match[1]
-            found = self._environ.get(match[2], match[3])
-            if found is None:
+            found = self._variable(match[2])
+            if (found := match[3] if found is None else found) is None:
                 self._fail(value, f"the environment variable {match[2]} is not set", f"export {match[2]}=...")
             return found
 

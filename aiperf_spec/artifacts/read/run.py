@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
 from aiperf_spec.render.notices import notice_text
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _NOWHERE = "http://unknown"
 
 
@@ -88,10 +86,9 @@ def _own_config(folder: RunFolder) -> tuple[ProfileConfig, ReportSettings] | Non
     text = folder.configuration
     if not text:
         return None
-    # What the environment held then is not needed to say what was run.
-    unset = dict.fromkeys(_VARIABLE.findall(text), "unset")
     try:
-        values = parse_config(text, str(folder.path / names.CONFIG_YAML), unset, folder.path)
+        # What the environment held then is not needed to say what was run.
+        values = parse_config(text, str(folder.path / names.CONFIG_YAML), lambda _: "unset", folder.path)
         level = ExportLevel.RECORDS if folder.has_records else ExportLevel.SUMMARY
         return create_settings({**values, "export_level": level})
     except ConfigError:

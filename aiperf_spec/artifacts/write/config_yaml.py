@@ -69,10 +69,8 @@ def _datasets(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, A
 
 
 def _phases(config: ProfileConfig, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    phases: list[dict[str, Any]] = []
-    if config.warmup_request_count:
-        phases.append({"kind": "warmup", **_section("warmup", fields)})
-    return [*phases, {"kind": "profiling", **_section("profiling", fields)}]
+    kinds = ("warmup", "profiling") if config.warmup_request_count else ("profiling",)
+    return [{"kind": kind, **_section(kind, fields)} for kind in kinds]
 
 
 def _escaped(value: Any) -> Any:

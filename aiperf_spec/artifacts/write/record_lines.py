@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import orjson
@@ -78,19 +77,15 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
-        return float(value) if math.isfinite(_as_float(value)) else None
+        try:
+            return float(value)
+        except OverflowError:
+            return None
     if isinstance(value, dict):
         return {_clean(key): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
     return value
-
-
-def _as_float(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 def _metadata(record: RequestRecord, wall_offset_ns: int) -> dict[str, Any]:
