@@ -109,7 +109,7 @@ def is_consistent(acceptance: dict[str, Any]) -> bool:
     known = {name: value for name, value in acceptance.items() if name in SpecDecodeAcceptanceRecord.__annotations__}
     try:
         known["acceptance_histogram"] = {int(bucket): n for bucket, n in known["acceptance_histogram"].items()}
-        SpecDecodeAcceptanceRecord.model_validate(known)
+        SpecDecodeAcceptanceRecord(**known)
     except (ValidationError, KeyError, AttributeError, ValueError):
         return False
     return True

@@ -9,7 +9,6 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -87,9 +86,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
         logging.getLogger("httpx").removeFilter(self._quiet)
 

@@ -56,7 +56,7 @@ def _kind(error: BaseException) -> ErrorKind:
 
 
 def _wording(error: BaseException, causes: list[BaseException], status: int | None) -> str:
-    text = _text(error)
+    text = " ".join(str(error).split()) or type(error).__name__
     if text == NO_RESPONSE:
         return "the server closed the connection without sending a response"
     if isinstance(error, httpx.ConnectError):
@@ -80,8 +80,3 @@ def _causes(error: BaseException) -> list[BaseException]:
         causes.append(current)
         current = current.__cause__ or current.__context__
     return causes
-
-
-def _text(error: BaseException) -> str:
-    text = str(error).strip()
-    return " ".join(text.split()) or type(error).__name__

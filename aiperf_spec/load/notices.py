@@ -9,9 +9,8 @@ from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_credentials
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.metrics.gaps import loop_lag
 from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
-from aiperf_spec.metrics.stats import percentile
+from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.wire.request_body import MAX_TOKENS_KEYS

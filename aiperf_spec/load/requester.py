@@ -83,7 +83,8 @@ class Requester:
         with suppress(asyncio.CancelledError):
             await self._fair_queue.turn()
         # What the server said itself is nearer the cause than how the connection ended afterwards.
-        if error is None or (error.kind is not ErrorKind.CANCELLED and _said_so(reader.responses)):
+        said = any(response.error is not None and not response.malformed for response in reader.responses)
+        if error is None or (said and error.kind is not ErrorKind.CANCELLED):
             error = request_failure(reader.responses, is_stream=reader.is_stream) or error
         if responses is not None:
             responses += reader.responses
@@ -173,15 +174,6 @@ async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: 
     return Usage(*await asyncio.to_thread(counter.count, prompt_text(body), answer))
 
 
-def _said_so(responses: list[ParsedResponse]) -> bool:
-    return any(response.error is not None and not response.malformed for response in responses)
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 async def send_conversation(requester: Requester, first: PlannedRequest, sink: Sink, stop: Stop) -> bool:
     """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
 
@@ -193,7 +185,8 @@ async def send_conversation(requester: Requester, first: PlannedRequest, sink: S
         record = await requester.send(turn, responses)
         sink(record)
         cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
-        if cancelled or stop.reason is not None or _is_being_cancelled():
+        task = asyncio.current_task()
+        if cancelled or stop.reason is not None or (task is not None and task.cancelling()):
             return False
         turn = turn.after(responses) if responses is not None and record.succeeded else None
     return True

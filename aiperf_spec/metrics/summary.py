@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.metrics.gaps import describe_gaps
 from aiperf_spec.metrics.pooled import PooledAcceptance, pool
-from aiperf_spec.metrics.stats import Stats, describe
+from aiperf_spec.metrics.stats import Stats, describe, describe_gaps
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord

@@ -65,24 +65,10 @@ class SpecDecodeAcceptanceRecord:
     per_step_accepted: tuple[Count, ...] | None = None
     per_step_drafted: tuple[Count, ...] | None = None
 
-    @classmethod
-    def model_validate(cls, values: Any) -> SpecDecodeAcceptanceRecord:
-        """Return the record that a mapping of its fields describes; raise `ValidationError` as the constructor does."""
-        return _adapter().validate_python(values)
-
-    @classmethod
-    def model_validate_json(cls, text: str | bytes) -> SpecDecodeAcceptanceRecord:
-        """Return the record that JSON describes."""
-        return _adapter().validate_json(text)
-
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
         """Return the fields; mode "json" has string keys in the histogram and lists for arrays."""
         fields: dict[str, Any] = _adapter().dump_python(self, mode=mode)
         return fields
-
-    def model_dump_json(self) -> str:
-        """Return the fields as JSON."""
-        return _adapter().dump_json(self).decode()
 
     @model_validator(mode="after")
     def _check_identities(self) -> Self:

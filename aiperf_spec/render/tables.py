@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.metrics.gaps import loop_lag
-from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.metrics.stats import Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 from aiperf_spec.models.run import DatasetInfo, RunResult

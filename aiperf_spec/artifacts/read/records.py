@@ -126,7 +126,7 @@ def _acceptance(found: Acceptance | None) -> SpecDecodeAcceptanceRecord | None:
     if found is None:
         return None
     arrays = {name: msgspec.json.decode(getattr(found, name)) for name in ("per_step_accepted", "per_step_drafted")}
-    return SpecDecodeAcceptanceRecord.model_validate({**msgspec.structs.asdict(found), **arrays})
+    return SpecDecodeAcceptanceRecord(**{**msgspec.structs.asdict(found), **arrays})
 
 
 def _error(line: RecordLine) -> RequestError | None:

@@ -9,8 +9,7 @@ from aiperf_spec.artifacts.write.record_lines import error_details, to_json
 from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.metrics.gaps import loop_lag
-from aiperf_spec.metrics.stats import STAT_NAMES, Stats
+from aiperf_spec.metrics.stats import STAT_NAMES, Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
