@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.artifacts.read.server_metrics_file import ServerMetricsFile
 from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
@@ -18,7 +19,6 @@ from aiperf_spec.models.server_metrics import Agreement, EndpointScrapes, Server
 from aiperf_spec.render.server_side import verdict
 from aiperf_spec.server_metrics.deltas import metric_deltas, unit_of
 from aiperf_spec.server_metrics.endpoints import metrics_endpoints
-from aiperf_spec.server_metrics.exported_counters import counted_acceptance, length_gauge, rate_gauge
 from aiperf_spec.server_metrics.reconciliation import reconcile
 from aiperf_spec.server_metrics.snapshots import Snapshots
 from aiperf_spec.server_metrics.text import NotPrometheusError, parse
@@ -279,20 +279,20 @@ def test_exports_have_aiperfs_shape() -> None:
 
 
 def test_acceptance_from_an_export() -> None:
-    document = json.loads(server_metrics_json(against(5, 25, 6, (3, 2, 1)), "abc", None))
-    counts = counted_acceptance(document)
+    document = ServerMetricsFile.model_validate_json(server_metrics_json(against(5, 25, 6, (3, 2, 1)), "abc", None))
+    counts = document.counted_acceptance()
     assert counts is not None
     assert (counts.accepted, counts.steps, counts.proposed) == (6, 5, 25)
-    assert length_gauge(document) is None
+    assert document.length_gauge() is None
     idle = {"metrics": {"sglang:spec_accept_length": {"series": [{"stats": {"avg": 0.0}}]}}}
-    assert length_gauge(idle) is None
+    assert ServerMetricsFile.model_validate(idle).length_gauge() is None
     unknown = {
         "metrics": {"acme_Spec_mean_accept_length": {"series": [{"stats": {"avg": 2.0}}, {"stats": {"avg": 4.0}}]}}
     }
-    assert length_gauge(unknown) == 3.0
+    assert ServerMetricsFile.model_validate(unknown).length_gauge() == 3.0
     rate = {"metrics": {"sglang:spec_accept_rate": {"series": [{"stats": {"avg": 0.25}}]}}}
-    assert rate_gauge(rate) == 25.0
+    assert ServerMetricsFile.model_validate(rate).rate_gauge() == 25.0
     shapes: list[dict[str, Any]] = [{}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}]
     for hostile in shapes:
-        assert counted_acceptance(hostile) is None
-        assert rate_gauge(hostile) is None
+        assert ServerMetricsFile.model_validate(hostile).counted_acceptance() is None
+        assert ServerMetricsFile.model_validate(hostile).rate_gauge() is None

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.files import existing, load_json
 from aiperf_spec.artifacts.read.records import LoadedRecords, RecordStream, load_records
+from aiperf_spec.artifacts.read.server_metrics_file import ServerMetricsFile
 from aiperf_spec.artifacts.read.summary_file import SummaryFile
 from aiperf_spec.artifacts.read.totals import RecordTotals, add_up, read_totals
 from aiperf_spec.errors import SpecProfileError
@@ -95,9 +95,9 @@ class RunFolder:
         return self._answers[indexes]
 
     @cached_property
-    def server_metrics(self) -> dict[str, Any]:
+    def server_metrics(self) -> ServerMetricsFile:
         """Return what the server counted, as exported."""
-        return load_json(self.path, names.SERVER_METRICS_JSON)
+        return ServerMetricsFile.model_validate(load_json(self.path, names.SERVER_METRICS_JSON))
 
     @cached_property
     def configuration(self) -> str:

@@ -11,7 +11,6 @@ from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.metrics.latency import request_latency
 from aiperf_spec.models.run import Phase
-from aiperf_spec.server_metrics.exported_counters import counted_acceptance, length_gauge, rate_gauge
 
 
 def run_figures(
@@ -102,10 +101,10 @@ def _from_server(run: RunFolder, metric: ReportMetric) -> RunFigures:
     if metric is ReportMetric.THROUGHPUT:
         return figures
     column, exported = run.selector_category or WHOLE_RUN, run.server_metrics
-    if (counts := counted_acceptance(exported)) is not None:
+    if (counts := exported.counted_acceptance()) is not None:
         figures.pools[column] = counts
         return figures
-    value = length_gauge(exported) if metric is ReportMetric.ACCEPT_LENGTH else rate_gauge(exported)
+    value = exported.length_gauge() if metric is ReportMetric.ACCEPT_LENGTH else exported.rate_gauge()
     if value is not None:
         figures.values[column], figures.gauge = value, True
     return figures

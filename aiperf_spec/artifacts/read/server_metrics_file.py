@@ -1,0 +1,68 @@
+"""What `server_metrics_export.json` holds, ours or AIPerf's, as models: the acceptance that a server counted."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from pydantic import Field
+
+from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.category_totals import CategoryTotals
+from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
+
+
+class Series(Tolerant):
+    """One series of a metric: statistics by name."""
+
+    stats: dict[str, Maybe[Number]] = Field({})
+
+
+class Metric(Tolerant):
+    """One metric."""
+
+    series: list[Maybe[Series]] = Field([])
+
+
+class ServerMetricsFile(Tolerant):
+    """The file."""
+
+    metrics: dict[str, Maybe[Metric]] = Field({})
+
+    def counted_acceptance(self) -> CategoryTotals | None:
+        """Return what the counters grew by, all series together; None where one is missing or was reset."""
+        for engine in known_engines().values():
+            counters = engine.counters
+            names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
+            accepted, steps, proposed = (self._total(name) for name in names)
+            if accepted is not None and proposed is not None and steps:
+                return CategoryTotals(accepted=accepted, steps=steps, proposed=proposed)
+        return None
+
+    def length_gauge(self) -> float | None:
+        """Return the time-average of an acceptance-length gauge, over its series; None where there is none."""
+        value = self._gauge([engine.counters.length_gauge for engine in known_engines().values()], "length")
+        # An acceptance length below 1 is an idle server's zero.
+        return value if value is not None and value >= 1 else None
+
+    def rate_gauge(self) -> float | None:
+        """Return the time-average of an acceptance-rate gauge, in percent; None where there is none."""
+        value = self._gauge([engine.counters.rate_gauge for engine in known_engines().values()], "rate")
+        return None if value is None else value * 100
+
+    def _stats(self, name: str | None, stat: str) -> list[float] | None:
+        """Return a figure of each series of a metric; None where the metric is not there or one series lacks it."""
+        metric = self.metrics.get(name or "")
+        values = [None if each is None else each.stats.get(stat) for each in metric.series] if metric else []
+        known = [value for value in values if value is not None]
+        return known if known and len(known) == len(values) else None
+
+    def _total(self, name: str | None) -> int | None:
+        values = self._stats(name, "total")
+        return None if values is None or min(values) < 0 else round(math.fsum(values))
+
+    def _gauge(self, described: list[str | None], kind: str) -> float | None:
+        # An engine that is not known by name still tells by the words in it.
+        alike = [name for name in sorted(self.metrics) if all(w in name.lower() for w in ("spec", "accept", kind))]
+        values = next((found for name in (*described, *alike) if (found := self._stats(name, "avg"))), None)
+        return None if values is None else fmean(values)
