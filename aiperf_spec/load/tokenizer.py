@@ -15,7 +15,6 @@ from aiperf_spec.errors import ConfigError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-
 _CONNECT_SECONDS = 5.0
 
 
@@ -51,17 +50,18 @@ def load_counter(name: str) -> TokenCounter:
             "pip install 'aiperf-spec[tokenizer]', or leave it out: usage counts then",
         ) from None
     path = Path(name)
-    if path.exists() or path.is_absolute() or name.startswith(".") or name.endswith(".json"):
-        return TokenCounter(_from_file(Tokenizer, path / "tokenizer.json" if path.is_dir() else path))
-    try:
-        return TokenCounter(_from_file(Tokenizer, _from_hub(name)))
-    except ConfigError:
-        raise
-    except Exception as error:  # the hub's client raises whatever it likes, and all of it is the name's failure
-        raise ConfigError(
-            f"--tokenizer {name!r}: neither a file or folder here nor to be had from the hub ({_first_line(error)})",
-            "give the path of a tokenizer.json; a gated or private one needs HF_TOKEN",
-        ) from None
+    if path.is_dir():
+        path /= "tokenizer.json"
+    elif not (path.exists() or path.is_absolute() or name.startswith(".") or name.endswith(".json")):
+        try:
+            path = _from_hub(name)
+        except Exception as error:  # the hub's client raises whatever it likes, and all of it is the name's failure
+            told = _first_line(error)
+            raise ConfigError(
+                f"--tokenizer {name!r}: neither a file or folder here nor to be had from the hub ({told})",
+                "give the path of a tokenizer.json; a gated or private one needs HF_TOKEN",
+            ) from None
+    return TokenCounter(_from_file(Tokenizer, path))
 
 
 def _from_hub(name: str) -> Path:

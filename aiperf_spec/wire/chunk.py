@@ -163,10 +163,7 @@ def _collect(node: Any, path: tuple[str, ...], depth: int, found: list[Any]) -> 
 def message_of(error: Any) -> str:
     """Return the message in a server's error, however it is wrapped; at worst the error itself as text."""
     # A loop and not a recursion: a server may nest deeper than Python calls.
-    while not isinstance(error, str):
-        inner = _inner(error)
-        if inner is None:
-            break
+    while not isinstance(error, str) and (inner := _inner(error)) is not None:
         error = inner
     if isinstance(error, str):
         return error

@@ -23,7 +23,7 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
         return _own_body(config, model, first.payload)
     body: dict[str, Any] = {"model": model}
     if config.endpoint_type is EndpointType.CHAT:
-        body["messages"] = prompts[0].as_messages()
+        body["messages"] = first.as_messages()
     else:
         texts = [prompt.as_text() for prompt in prompts]
         body["prompt"] = texts if config.batch_size_text > 1 else texts[0]
@@ -36,13 +36,14 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
     if config.max_tokens is not None and not named:
         body[_max_tokens_key(config)] = config.max_tokens
     body.update(extra)
+    own = [*(first.extra or {}).items()]
     if first.output_length is not None:
-        _set_max_tokens(body, named[0] if named else _max_tokens_key(config), first.output_length)
-    for key, value in (first.extra or {}).items():
+        own.insert(0, (named[0] if named else _max_tokens_key(config), first.output_length))
+    for key, value in own:
         if key in MAX_TOKENS_KEYS:
-            _set_max_tokens(body, key, value)
-        else:
-            body[key] = value
+            for name in MAX_TOKENS_KEYS:
+                body.pop(name, None)
+        body[key] = value
     if config.streaming:
         body["stream_options"] = _stream_options(options)
     return body
@@ -74,12 +75,6 @@ def _stream_options(*given: Any) -> dict[str, Any]:
     for options in given:
         merged |= options if isinstance(options, dict) else {}
     return merged
-
-
-def _set_max_tokens(body: dict[str, Any], key: str, value: Any) -> None:
-    for name in MAX_TOKENS_KEYS:
-        body.pop(name, None)
-    body[key] = value
 
 
 def _max_tokens_key(config: ProfileConfig) -> str:
