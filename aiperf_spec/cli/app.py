@@ -74,8 +74,7 @@ def profile(
 ) -> None:
     """Profile speculative decoding on an OpenAI-compatible inference server.
 
-    spec-profile --url http://HOST:PORT --model NAME sends requests, times them, and reads the acceptance that vLLM,
-    TensorRT-LLM or SGLang reports with each response.
+    It sends requests to --url, times them, and reads the acceptance that the engine reports with each response.
     """
     if context.invoked_subcommand is not None:
         return
