@@ -28,8 +28,9 @@ def test_the_example(serve: Serve, vllm_python: Path, tmp_path: Path) -> None:
         "SPEC_PROFILE": f"{sys.executable} -m aiperf_spec",
     }
     command = ["sh", str(SCRIPT), str(tmp_path)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    script = subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes)
+    script = subprocess.Popen(
+        command, env=environment, text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         said, complaints = script.communicate(timeout=600)
     finally:
