@@ -7,7 +7,7 @@ from typing import Any
 
 from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Row
 from aiperf_spec.analysis.gates import GateResult
-from aiperf_spec.artifacts.write.analysis_json import SCHEMA_VERSION, as_plain
+from aiperf_spec.artifacts.write.analysis_json import SCHEMA_VERSION
 from aiperf_spec.artifacts.write.record_lines import to_json
 
 
@@ -21,7 +21,7 @@ def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateRes
     }
     if gates is not None:
         document["gates"] = [
-            {"candidate": comparison.candidate, "results": as_plain(results)}
+            {"candidate": comparison.candidate, "results": results}
             for comparison, results in zip(comparisons.comparisons, gates, strict=True)
         ]
     return to_json(document, indent=True) + b"\n"
@@ -34,9 +34,9 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "candidate": comparison.candidate,
         "paired": pairing.paired,
         "pairs": len(pairing.pairs),
-        "base_only": as_plain(pairing.base_only),
-        "candidate_only": as_plain(pairing.candidate_only),
-        "misleads": as_plain(comparison.mismatches),
+        "base_only": pairing.base_only,
+        "candidate_only": pairing.candidate_only,
+        "misleads": comparison.mismatches,
         "metrics": {row.tag: _row(row) for row in comparison.rows},
         "categories": {name: {row.tag: _row(row) for row in rows} for name, rows in comparison.categories.items()},
     }
@@ -49,7 +49,7 @@ def _row(row: Row) -> dict[str, Any]:
         "better": row.better,
         "base": found.base,
         "candidate": found.candidate,
-        "difference": as_plain(found.estimate),
+        "difference": found.estimate,
         "relative": row.relative,
         "paired": found.paired,
         "p": found.p,

@@ -10,20 +10,11 @@ _RUN = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet takes for the start of a formula, or skips before one."""
 
 
-class CsvTable:
-    """Collect rows and give them as CSV; a text that a spreadsheet would run gets an apostrophe before it."""
-
-    def __init__(self, line_end: str = "\n") -> None:
-        self._buffer = io.StringIO()
-        self._writer = csv.writer(self._buffer, lineterminator=line_end)
-
-    def writerow(self, row: Iterable[str]) -> None:
-        """Add a row."""
-        self._writer.writerow([csv_safe(text) for text in row])
-
-    def to_bytes(self) -> bytes:
-        """Return the rows as UTF-8."""
-        return self._buffer.getvalue().encode("utf-8", "replace")
+def csv_bytes(rows: Iterable[Iterable[str]], line_end: str = "\n") -> bytes:
+    """Return rows as CSV in UTF-8; a text that a spreadsheet would run gets an apostrophe before it."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator=line_end).writerows(map(csv_safe, row) for row in rows)
+    return buffer.getvalue().encode("utf-8", "replace")
 
 
 def csv_safe(text: str) -> str:

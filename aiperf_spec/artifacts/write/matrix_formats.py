@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, Row
-from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import to_json
 from aiperf_spec.config.choices import ReportMetric
 
@@ -15,17 +16,15 @@ UNITS = {ReportMetric.ACCEPT_LENGTH: "ratio", ReportMetric.ACCEPT_RATE: "%", Rep
 
 def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
     """Return a line a row: model, runs, source, then each category with its requests (and interval), both overalls."""
-    writer = CsvTable()
     parts = ("", " n", " low", " high") if intervals else ("", " n")
     columns = [f"{column}{part}" for column in matrix.columns for part in parts]
-    writer.writerow(["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts)])
+    rows = [["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts)]]
     for row in matrix.rows:
-        figures = [_csv_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
-        flat = [text for texts in figures for text in texts]
-        overall = _digits(row.overall)
+        cells = [_csv_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
         pooled = _csv_cell(row.pooled, intervals=intervals)
-        writer.writerow([row.model, " ".join(row.runs), _source(matrix, row), *flat, overall, *pooled])
-    return writer.to_bytes()
+        figures = [*chain(*cells), _digits(row.overall), *pooled]
+        rows.append([row.model, " ".join(row.runs), _source(matrix, row), *figures])
+    return csv_bytes(rows)
 
 
 def _csv_cell(cell: Cell | None, *, intervals: bool) -> list[str]:

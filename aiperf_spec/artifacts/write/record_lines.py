@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import orjson
@@ -64,7 +65,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def to_json(value: Any, *, indent: bool = False) -> bytes:
-    """Write JSON. NaN and infinity become null, keys strings, and a lone surrogate an escape's replacement."""
+    """Write JSON. Dataclasses become objects, NaN and infinity null, keys strings, a lone surrogate a question mark."""
     options = orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         return orjson.dumps(value, option=options)
@@ -85,7 +86,7 @@ def _clean(value: Any) -> Any:
         return {_clean(key): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
-    return value
+    return _clean(asdict(value)) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _metadata(record: RequestRecord, wall_offset_ns: int) -> dict[str, Any]:

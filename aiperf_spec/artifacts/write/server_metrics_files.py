@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from aiperf_spec.artifacts.write.analysis_json import as_plain
-from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import to_json
 from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import (
@@ -61,8 +62,8 @@ def server_metrics_json(metrics: ServerMetrics, run_id: str, reconciliation: Rec
 
 def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
     """Return a reconciliation as JSON values."""
-    counts = [{**as_plain(count), "difference": count.difference} for count in reconciliation.counts]
-    return {**as_plain(reconciliation), "counts": counts}
+    counts = [{**asdict(count), "difference": count.difference} for count in reconciliation.counts]
+    return {**asdict(reconciliation), "counts": counts}
 
 
 def iso_time(wall_ns: int) -> str:
@@ -90,7 +91,7 @@ def _metric(metric: MetricFigures) -> dict[str, Any]:
 
 def _series(series: SeriesFigures) -> dict[str, Any]:
     left_out: dict[str, Any] = {"labels": {}, "buckets": None, "reset": False}
-    return {key: value for key, value in as_plain(series).items() if key not in left_out or value != left_out[key]}
+    return {key: value for key, value in asdict(series).items() if key not in left_out or value != left_out[key]}
 
 
 def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
@@ -98,31 +99,24 @@ def server_metrics_csv(metrics: ServerMetrics, run_id: str) -> bytes:
     head = "# AIPerf Server Metrics Export (CSV)\n"
     head += f"# aiperf_version: spec-profile {__version__}\n# schema_version: {_CSV_SCHEMA}\n"
     head += f"# benchmark_id: {run_id}\n# Note: gauges are {GAUGE_NOTE}\n#\n"
-    writer = CsvTable()
-    separator = False
+    rows: list[list[str]] = []
     for kind, names in _SECTIONS:
-        chosen = {n: m for n, m in metrics.metrics.items() if m.type == kind and not n.endswith(_INFO)}
-        if not chosen:
-            continue
-        if separator:
-            writer.writerow([])
-        separator = True
-        _section(writer, kind, names, chosen)
+        if chosen := {n: m for n, m in metrics.metrics.items() if m.type == kind and not n.endswith(_INFO)}:
+            rows += [[], *_section(kind, names, chosen)] if rows else _section(kind, names, chosen)
     texts = {name: metric for name, metric in metrics.metrics.items() if name.endswith(_INFO)}
     if texts:
-        writer.writerow([])
-        writer.writerow(["Endpoint", "Metric", "Key", "Value", "Description"])
-        for name, metric in texts.items():
-            for series in metric.series:
-                for key, text in series.labels.items():
-                    writer.writerow([_host(series.endpoint_url), name, key, text, metric.description])
-    return head.encode() + writer.to_bytes()
+        rows += [[], ["Endpoint", "Metric", "Key", "Value", "Description"]]
+    for name, metric in texts.items():
+        for series in metric.series:
+            host = _host(series.endpoint_url)
+            rows += [[host, name, key, text, metric.description] for key, text in series.labels.items()]
+    return head.encode() + csv_bytes(rows)
 
 
-def _section(writer: CsvTable, kind: str, names: tuple[str, ...], metrics: dict[str, MetricFigures]) -> None:
+def _section(kind: str, names: tuple[str, ...], metrics: dict[str, MetricFigures]) -> Iterator[list[str]]:
     labels = sorted({label for metric in metrics.values() for series in metric.series for label in series.labels})
     last = ["buckets"] if kind == "histogram" else []
-    writer.writerow(["Endpoint", "Type", "Metric", "Unit", *names, *labels, "Description", *last])
+    yield ["Endpoint", "Type", "Metric", "Unit", *names, *labels, "Description", *last]
     for name, metric in metrics.items():
         for series in metric.series:
             figures = (_figure(series.stats.get(stat), whole=stat == "count") for stat in names)
@@ -130,7 +124,7 @@ def _section(writer: CsvTable, kind: str, names: tuple[str, ...], metrics: dict[
             row += [*(series.labels.get(label, "") for label in labels), metric.description]
             if kind == "histogram":
                 row.append(";".join(f"{bound}={count}" for bound, count in (series.buckets or {}).items()))
-            writer.writerow(row)
+            yield row
 
 
 def _figure(value: float | None, *, whole: bool) -> str:

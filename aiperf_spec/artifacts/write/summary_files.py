@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiperf_spec.artifacts.write.csv_table import CsvTable
+from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import error_details, to_json
 from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json
 from aiperf_spec.config.choices import ExportLevel
@@ -167,19 +167,19 @@ def _phase(config: ProfileConfig, name: str, requests: int, **more: Any) -> dict
 
 def summary_csv(summary: Summary) -> bytes:
     """Return `profile_export_aiperf.csv`: request metrics with statistics, a blank line, run metrics with a value."""
-    writer = CsvTable(line_end="\r\n")
+    rows: list[list[str]] = []
     if summary.record_stats:
-        writer.writerow(["Metric", *STAT_NAMES])
+        rows.append(["Metric", *STAT_NAMES])
         for metric in sorted(RECORD_METRICS, key=lambda metric: metric.tag):
             if (stats := summary.record_stats.get(metric.tag)) is not None:
-                row = [f"{stats.value(name):.2f}" for name in STAT_NAMES]
-                writer.writerow([_headed(metric.header, metric.unit), *row])
-        writer.writerow([])
-    writer.writerow(["Metric", "Value"])
+                values = [f"{stats.value(name):.2f}" for name in STAT_NAMES]
+                rows.append([_headed(metric.header, metric.unit), *values])
+        rows.append([])
+    rows.append(["Metric", "Value"])
     for run_metric in sorted(RUN_METRICS, key=lambda metric: metric.tag):
         if (value := summary.run_values.get(run_metric.tag)) is not None:
-            writer.writerow([_headed(run_metric.header, run_metric.unit), f"{value:.2f}"])
-    return writer.to_bytes()
+            rows.append([_headed(run_metric.header, run_metric.unit), f"{value:.2f}"])
+    return csv_bytes(rows, line_end="\r\n")
 
 
 def _headed(header: str, unit: str) -> str:
