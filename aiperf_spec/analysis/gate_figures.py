@@ -111,13 +111,8 @@ class Figures:
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
-        self._summary = summary or summarise(records)
-        self._flags = dict(flags or {})
-        self._by_category: dict[str, Summary] = {}
-
-    def flag(self, name: FigureName) -> bool | None:
-        """Return a flag; None where nobody knows."""
-        return self._flags.get(name.tag)
+        self._summaries: dict[str | None, Summary] = {None: summary or summarise(records)}
+        self.flags = dict(flags or {})
 
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
@@ -152,11 +147,9 @@ class Figures:
         return [record for record in self._measured if category is None or record.category == category]
 
     def _summary_of(self, category: str | None) -> Summary:
-        if category is None:
-            return self._summary
-        if category not in self._by_category:
-            self._by_category[category] = summarise([record for record in self._all if record.category == category])
-        return self._by_category[category]
+        if category not in self._summaries:
+            self._summaries[category] = summarise([record for record in self._all if record.category == category])
+        return self._summaries[category]
 
     def _of_requests(self, name: FigureName, summary: Summary) -> Estimate:
         stats = summary.record_stats.get(name.tag)

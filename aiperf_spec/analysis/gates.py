@@ -126,7 +126,7 @@ def evaluate(
 def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) -> GateResult:
     holds = _OPERATORS[gate.operator]
     if gate.name.is_flag:
-        flag, empty = figures.flag(gate.name), missing(Missing.NO_RECORDS)
+        flag, empty = figures.flags.get(gate.name.tag), missing(Missing.NO_RECORDS)
         if flag is None:
             return GateResult(gate, False, empty, reason=empty.reason)
         return GateResult(gate, holds(flag, gate.bound), empty, flag=flag)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -12,7 +12,7 @@ from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.models.units import NS_PER_S
 
-CONVENTIONAL = (
+CONVENTIONAL: tuple[str, ...] = (
     *("coding", "humanities", "math", "multilingual", "qa", "rag", "reasoning", "roleplay", "stem"),
     *("summarization", "writing"),
     *("low_entropy", "mixed", "high_entropy"),
@@ -159,11 +159,10 @@ def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool
     given = list(runs)
     groups: list[RunFigures] = []
     for run in given:
-        place = next((group for group in groups if _joins(group, run, pool=pool)), None)
-        if place is None:
+        if (group := next((group for group in groups if _joins(group, run, pool=pool)), None)) is None:
             groups.append(deepcopy(run))
         else:
-            place.absorb(run)
+            group.absorb(run)
     columns = order_columns({column for group in groups for column in group.columns})
     rows = []
     for group in groups:
@@ -173,15 +172,12 @@ def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool
 
 
 def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
-    if group.model != run.model or group.source != run.source or group.gauge != run.gauge:
-        return False
-    if pool:
-        return True
+    alike = (group.model, group.source, group.gauge) == (run.model, run.source, run.gauge)
     single = len(run.columns) == 1 and len(group.columns) == len(group.names)
-    return single and WHOLE_RUN not in run.columns and not group.columns & run.columns
+    return alike and (pool or (single and WHOLE_RUN not in run.columns and not group.columns & run.columns))
 
 
 def order_columns(columns: Iterable[str]) -> list[str]:
     """Return columns in the conventional order, others behind them by name."""
-    known: Sequence[str] = CONVENTIONAL
-    return sorted(columns, key=lambda name: (known.index(name) if name in known else len(known), name))
+    places = {name: place for place, name in enumerate(CONVENTIONAL)}
+    return sorted(columns, key=lambda name: (places.get(name, len(places)), name))

@@ -118,10 +118,6 @@ class Tallies:
     reached: tuple[array[int], ...]
     at_risk: tuple[array[int], ...]
 
-    def survivors(self, position: int) -> Iterator[Terms]:
-        """Yield each cluster's (steps that accepted the position, steps)."""
-        return added_up(self.keys, zip(self.reached[position - 1], self.steps, strict=True))
-
     def risks(self, position: int) -> Iterator[Terms]:
         """Yield each cluster's (steps that accepted the position, steps at risk of it)."""
         return added_up(self.keys, zip(self.reached[position - 1], self.at_risk[position - 1], strict=True))
@@ -178,22 +174,13 @@ def _at_least(histogram: Mapping[int, int], last: int) -> list[int]:
 
 def position_curve(known: Drafting, tallies: Tallies) -> PositionCurve:
     """Return S(i) and c(i) for i = 1..k; to the deepest accepted position where k is not known."""
+    steps, positions = sum(tallies.steps), []
     # Where no request has a step there is no position to speak of.
-    last = len(tallies.reached) if tallies.steps else 0
-    return PositionCurve(known, tuple(_position(position, known, tallies) for position in range(1, last + 1)))
-
-
-def _position(position: int, known: Drafting, tallies: Tallies) -> Position:
-    conditional = missing(known.reason or Missing.NO_RECORDS)
-    risk = None
-    if known.at_risk_known:
-        risk = sum(tallies.at_risk[position - 1])
-        conditional = ratio(tallies.risks(position)).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
-    return Position(
-        position=position,
-        accepted=sum(tallies.reached[position - 1]),
-        steps=sum(tallies.steps),
-        survival=ratio(tallies.survivors(position)).within(0, 1),
-        at_risk=risk,
-        conditional=conditional,
-    )
+    for position, reached in enumerate(tallies.reached if steps else (), start=1):
+        survival = ratio(added_up(tallies.keys, zip(reached, tallies.steps, strict=True))).within(0, 1)
+        risk, conditional = None, missing(known.reason or Missing.NO_RECORDS)
+        if known.at_risk_known:
+            risk = sum(tallies.at_risk[position - 1])
+            conditional = ratio(tallies.risks(position)).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
+        positions.append(Position(position, sum(reached), steps, survival, risk, conditional))
+    return PositionCurve(known, tuple(positions))

@@ -34,8 +34,6 @@ def t_quantile(df: int, level: float = LEVEL) -> float:
         low, high = high, high * 2
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        if middle in (low, high):
-            break
         low, high = (middle, high) if t_two_sided_p(middle, df) > 1 - level else (low, middle)
     return (low + high) / 2
 
@@ -60,25 +58,22 @@ def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    # Lentz's method; converges within O(sqrt(max(a, b))) terms on the side that the caller chose.
-    c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
+    # Lentz's method; converges within O(sqrt(max(a, b))) terms on the side that the caller chose. What would
+    # be zero is taken as something tiny, so that nothing is divided by zero.
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1) or _TINY)
     value = d
     for m in range(1, 10_000):
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d = 1 / _not_zero(1 + numerator * d)
-            c = _not_zero(1 + numerator / c)
+            d = 1 / (1 + numerator * d or _TINY)
+            c = 1 + numerator / c or _TINY
             step = d * c
             value *= step
         if abs(step - 1) < _PRECISE:
             break
     return value
-
-
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
 
 
 def interval_ranks(n: int, share: float) -> tuple[int, int]:

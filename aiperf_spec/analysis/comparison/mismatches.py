@@ -75,8 +75,7 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
     """Return what differs between two runs in engine, model, sampling, draft length and shape, load and prompts."""
     mine, theirs = base.settings, candidate.settings
     found = []
-    unknown = [run.name for run in (base, candidate) if run.settings == RunSettings()]
-    if unknown:
+    if unknown := [run.name for run in (base, candidate) if run.settings == RunSettings()]:
         found.append(Mismatch(MismatchKind.CONFIGURATION_UNKNOWN, *(unknown * 2)[:2]))
     for kind, before, after in (
         (MismatchKind.MODEL, mine.model, theirs.model),
@@ -91,18 +90,15 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         rates = [f"{rate:g} requests/s" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
         found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
     if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
-        found.append(Mismatch(MismatchKind.SAMPLING, *_apart(mine.sampling, theirs.sampling)))
+        bodies = mine.sampling, theirs.sampling
+        keys = [key for key in sorted({*bodies[0], *bodies[1]}) if bodies[0].get(key) != bodies[1].get(key)]
+        shown = (", ".join(f"{key} {body.get(key, 'not sent')}" for key in keys) for body in bodies)
+        found.append(Mismatch(MismatchKind.SAMPLING, *shown))
     return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
 
 
 def _concurrency(settings: RunSettings) -> str | None:
     return None if settings.concurrency is None else f"concurrency {settings.concurrency}"
-
-
-def _apart(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
-    keys = [key for key in sorted({*mine, *theirs}) if mine.get(key) != theirs.get(key)]
-    shown = [", ".join(f"{key} {each.get(key, 'not sent')}" for key in keys) for each in (mine, theirs)]
-    return shown[0], shown[1]
 
 
 def _drafter_mismatches(base: Run, candidate: Run) -> list[Mismatch]:
@@ -136,11 +132,9 @@ def _lengths(values: Iterable[int | None]) -> str:
 def _shapes_differ(known: tuple[Drafting, Drafting], proposed: list[float]) -> bool:
     # The same k: a tree beside a chain, or drafts that are always full beside ones that are not. Without k, what a
     # step proposed on average is all there is; n-gram drafts of one setting stay within a tenth of each other.
-    if (known[0].reason is Missing.NOT_A_CHAIN) != (known[1].reason is Missing.NOT_A_CHAIN):
-        return True
-    if known[0].full != known[1].full:
-        return True
-    return abs(proposed[0] - proposed[1]) > 0.1 * max(proposed)
+    trees = [each.reason is Missing.NOT_A_CHAIN for each in known]
+    apart = abs(proposed[0] - proposed[1]) > 0.1 * max(proposed)
+    return trees[0] != trees[1] or known[0].full != known[1].full or apart
 
 
 def _prompt_tokens(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
@@ -150,10 +144,9 @@ def _prompt_tokens(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch
         {(record.prompt_id, record.turn_index): record.input_tokens for record in measured(run.records)}
         for run in (base, candidate)
     )
-    keys = [key for key in pairing.pairs if before.get(key) is not None and after.get(key) is not None]
     # Later turns carry what was answered, which may differ.
-    first = [key for key in keys if key[1] == 0]
-    apart = sum(1 for key in first if before[key] != after[key])
-    if not apart:
-        return []
-    return [Mismatch(MismatchKind.PROMPT_TOKENS, f"{apart} of {len(first)} pairs", "other prompt lengths")]
+    first = [(before.get(key), after.get(key)) for key in pairing.pairs if key[1] == 0]
+    known = [pair for pair in first if None not in pair]
+    apart = sum(mine != theirs for mine, theirs in known)
+    shown = f"{apart} of {len(known)} pairs", "other prompt lengths"
+    return [Mismatch(MismatchKind.PROMPT_TOKENS, *shown)] if apart else []
