@@ -75,7 +75,7 @@ def test_a_signal_reports_what_is_finished(
 # A run that would not end by itself once it was asked to stop: what was begun beside it goes on.
 STUBBORN = """
 import asyncio, sys
-from aiperf_spec.cli.signals import stop_on_signals
+from aiperf_spec.cli.run import stop_on_signals
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.profiling import Hooks, profile
 

@@ -12,7 +12,7 @@ from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
-from aiperf_spec.artifacts.write.comparison_json import comparison_json
+from aiperf_spec.artifacts.write.analysis_json import comparison_json
 from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import comparison_html, expect_page
 from aiperf_spec.cli.terminal import note, stdout, translated_errors, write_file

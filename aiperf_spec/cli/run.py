@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,13 +19,13 @@ from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
-from aiperf_spec.cli.signals import EXIT_CODES, stop_on_signals
 from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, ExportError
 from aiperf_spec.load.plan import requests_of
+from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
@@ -30,6 +33,8 @@ from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
+
+_EXIT_CODES = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,7 +50,7 @@ class MeasuredRun:
     def exit_code(self) -> ExitCode:
         """How the command ends: a signal's code, 1 where nothing succeeded, else 0."""
         if self.result.stopped_by is not None:
-            return EXIT_CODES[self.result.stopped_by]
+            return _EXIT_CODES[self.result.stopped_by]
         return ExitCode.OK if self.summary.succeeded else ExitCode.NO_SUCCESS
 
 
@@ -92,6 +97,20 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
         analysis = analyse(result.records, settings, baseline=baseline)
         unwritten = writer.finish(result, summary, analysis)
     return MeasuredRun(result, summary, analysis, unwritten)
+
+
+def stop_on_signals(stop: Stop) -> None:
+    """Let a first SIGINT or SIGTERM stop the run, and a second leave at once; called within the run's loop."""
+    loop = asyncio.get_running_loop()
+
+    def handle(name: str) -> None:
+        if stop.reason is not None:
+            # At once means without waiting for anything: every finished request is in its file already.
+            os._exit(_EXIT_CODES[name])
+        stop.request(name)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, handle, number.name)
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
