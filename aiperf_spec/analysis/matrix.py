@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
-from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.models.units import NS_PER_S
 
@@ -76,7 +75,7 @@ class RunFigures:
     def cell(self, metric: ReportMetric, column: str) -> Cell | None:
         """Return its figure in a column; None where it has none."""
         if column in self.pools:
-            return _pool_cell(metric, self.pools[column], squares=self.source is ReportSource.RECORDS)
+            return self._pool_cell(metric, self.pools[column])
         if column in self.spans:
             return Cell(self.spans[column].rate(), self.requests.get(column))
         if column in self.values:
@@ -89,9 +88,14 @@ class RunFigures:
             total = CategoryTotals()
             for pool in self.pools.values():
                 total.merge(pool)
-            return _pool_cell(metric, total, squares=self.source is ReportSource.RECORDS)
+            return self._pool_cell(metric, total)
         columns = self.columns
         return self.cell(metric, next(iter(columns))) if len(columns) == 1 else None
+
+    def _pool_cell(self, metric: ReportMetric, pool: CategoryTotals) -> Cell:
+        estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
+        low, high = (estimate.low, estimate.high) if self.source is ReportSource.RECORDS else (None, None)
+        return Cell(estimate.value, pool.requests or None, low, high)
 
     def absorb(self, other: RunFigures) -> None:
         """Add another run's figures: sums add up, and gauges of the same column are averaged."""
@@ -111,12 +115,6 @@ class RunFigures:
         for column, value in other.values.items():
             before = self.values.get(column)
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
-
-
-def _pool_cell(metric: ReportMetric, pool: CategoryTotals, *, squares: bool) -> Cell:
-    estimate: Estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
-    low, high = (estimate.low, estimate.high) if squares else (None, None)
-    return Cell(estimate.value, pool.requests or None, low, high)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aiperf_spec.analysis.clusters import Read, Terms, clustered, has_turns, sums_by_key
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, scatter
@@ -86,13 +86,39 @@ def difference(
     that a prompt counts once; s.e. from the differences of the linearised terms. Otherwise the runs are independent,
     with Welch's degrees of freedom.
     """
-    if pairing.paired:
-        mine, theirs = _by_key(base, read, pairing.pairs), _by_key(candidate, read, pairing.pairs)
-        keys = [key for key in mine if key in theirs]
-        if len({prompt for prompt, _ in keys}) >= MIN_CLUSTERS:
-            turns = has_turns(base) or has_turns(candidate)
-            return _paired(keys, mine, theirs, factor=factor, offset=offset, by_prompt=turns)
-    return _independent(list(clustered(base, read)), list(clustered(candidate, read)), factor=factor, offset=offset)
+    mine, theirs = (_by_key(records, read, pairing.pairs) for records in (base, candidate))
+    keys = [key for key in mine if key in theirs]
+    paired = pairing.paired and len({prompt for prompt, _ in keys}) >= MIN_CLUSTERS
+    if paired:
+        sides = [[sums[key] for key in keys] for sums in (mine, theirs)]
+    else:
+        sides = [list(clustered(records, read)) for records in (base, candidate)]
+    before, after = (linearised(terms) if any(b for _, b in terms) else None for terms in sides)
+    if before is None or after is None:
+        one, two = (None if paired or side is None else side[0] + offset for side in (before, after))
+        reason = Missing.NO_RECORDS if one is None and two is None else Missing.NOT_IN_BOTH
+        return Difference(one, two, missing(reason), None, paired)
+    of_base, of_candidate = before[0] + offset, after[0] + offset
+    apart, n = of_candidate - factor * of_base, min(map(len, sides))
+    if n < MIN_CLUSTERS:
+        return Difference(of_base, of_candidate, missing(Missing.TOO_FEW, apart, n), None, paired)
+    if paired:
+        by_prompt = has_turns(base) or has_turns(candidate)
+        clusters: dict[Hashable, float] = {}
+        for key, early, late in zip(keys, before[1], after[1], strict=True):
+            cluster = key[0] if by_prompt else key
+            clusters[cluster] = clusters.get(cluster, 0.0) + late - factor * early
+        n = len(clusters)
+        error, df = scatter(list(clusters.values())), n - 1
+    else:
+        errors = factor * scatter(before[1]), scatter(after[1])
+        error, df = math.hypot(*errors), _welch(errors, (len(sides[0]), len(sides[1])))
+    # Differences of the last bit are the arithmetic's, not the runs'.
+    if abs(apart) <= 1e-12 * max(abs(of_base), abs(of_candidate)):
+        apart = 0.0
+    reach = t_quantile(df) * error
+    p = t_two_sided_p(apart / error, df) if error else float(not apart)
+    return Difference(of_base, of_candidate, Estimate(apart, apart - reach, apart + reach, n, error), p, paired)
 
 
 def _by_key(records: Iterable[RequestRecord], read: Read, keys: frozenset[Key]) -> dict[Key, Terms]:
@@ -100,62 +126,8 @@ def _by_key(records: Iterable[RequestRecord], read: Read, keys: frozenset[Key]) 
     return sums_by_key(map(_key, chosen), map(read, chosen))
 
 
-def _paired(
-    keys: Sequence[Key],
-    mine: dict[Key, Terms],
-    theirs: dict[Key, Terms],
-    *,
-    factor: float,
-    offset: float,
-    by_prompt: bool,
-) -> Difference:
-    base_pairs, candidate_pairs = [mine[key] for key in keys], [theirs[key] for key in keys]
-    if not any(b for _, b in base_pairs) or not any(b for _, b in candidate_pairs):
-        return Difference(None, None, missing(Missing.NO_RECORDS), None, paired=True)
-    base, base_terms = linearised(base_pairs)
-    candidate, candidate_terms = linearised(candidate_pairs)
-    sums: dict[Hashable, float] = {}
-    for key, before, after in zip(keys, base_terms, candidate_terms, strict=True):
-        cluster = key[0] if by_prompt else key
-        sums[cluster] = sums.get(cluster, 0.0) + after - factor * before
-    apart = candidate + offset - factor * (base + offset)
-    return _judged(base + offset, candidate + offset, apart, scatter(list(sums.values())), len(sums), paired=True)
-
-
-def _independent(base: list[Terms], candidate: list[Terms], *, factor: float, offset: float) -> Difference:
-    if not any(b for _, b in base) or not any(b for _, b in candidate):
-        one = _value(base, offset), _value(candidate, offset)
-        reason = Missing.NO_RECORDS if one == (None, None) else Missing.NOT_IN_BOTH
-        return Difference(*one, missing(reason), None, paired=False)
-    before, base_terms = linearised(base)
-    after, candidate_terms = linearised(candidate)
-    apart = after + offset - factor * (before + offset)
-    smaller = min(len(base), len(candidate))
-    if smaller < MIN_CLUSTERS:
-        given = missing(Missing.TOO_FEW, apart, smaller)
-        return Difference(before + offset, after + offset, given, None, paired=False)
-    errors = factor * scatter(base_terms), scatter(candidate_terms)
-    df = _welch(errors, (len(base), len(candidate)))
-    judged = _judged(before + offset, after + offset, apart, math.hypot(*errors), df + 1, paired=False)
-    return replace(judged, estimate=replace(judged.estimate, n=smaller))
-
-
-def _value(terms: list[Terms], offset: float) -> float | None:
-    return linearised(terms)[0] + offset if any(b for _, b in terms) else None
-
-
 def _welch(errors: tuple[float, float], sizes: tuple[int, int]) -> int:
     squares = [error * error for error in errors]
     parts = sum(square * square / (n - 1) for square, n in zip(squares, sizes, strict=True))
     # Rounded down: a whole number of degrees of freedom, never a narrower interval.
     return int(sum(squares) ** 2 / parts) if parts else min(sizes) - 1
-
-
-def _judged(base: float, candidate: float, apart: float, error: float, n: int, *, paired: bool) -> Difference:
-    # Differences of the last bit are the arithmetic's, not the runs'.
-    if abs(apart) <= 1e-12 * max(abs(base), abs(candidate)):
-        apart = 0.0
-    df = max(n - 1, 1)
-    reach = t_quantile(df) * error
-    p = t_two_sided_p(apart / error, df) if error else float(not apart)
-    return Difference(base, candidate, Estimate(apart, apart - reach, apart + reach, n, error), p, paired)
