@@ -9,7 +9,7 @@ from pathlib import Path
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.summary_file import Dataset, SummaryFile
+from aiperf_spec.artifacts.read.summary_file import SummaryFile
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
@@ -43,21 +43,21 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
             unreadable += len(loaded.unreadable)
             records += _numbered_after(records, loaded.records)
     first, alone = folders[0], len(folders) == 1
-    own = first.described.spec_profile
+    summary = first.described
     config, settings = _config(folders, records)
     result = RunResult(
         config=config,
-        url=own.server.get("url") or _url(first.described),
+        url=summary.server_url or summary.endpoint_url or _NOWHERE,
         model=first.model,
-        owned_by=own.server.get("owned_by"),
+        owned_by=summary.server_owner,
         dataset=_dataset(folders),
         wall_offset_ns=0,
         records=records,
         notices=[notice for folder in folders for notice in notices_of(folder)],
-        stopped_by=next((by for each in folders if (by := each.described.spec_profile.stopped_by)), None),
+        stopped_by=next((by for each in folders if (by := each.described.stopped_by)), None),
         artifact_dir=first.path if alone else None,
-        run_id=first.described.benchmark_id,
-        reconciliation=first.described.reconciliation if alone else None,
+        run_id=summary.benchmark_id,
+        reconciliation=summary.reconciliation if alone else None,
     )
     return LoadedRun(result, settings, unreadable)
 
@@ -96,20 +96,20 @@ def _own_config(folder: RunFolder) -> tuple[ProfileConfig, ReportSettings] | Non
 
 
 def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileConfig:
-    config = folder.described.input_config
-    endpoint, by_kind = config.endpoint, {phase.kind: phase for phase in config.phases if phase}
+    summary = folder.described
+    by_kind = {phase.kind: phase for phase in summary.phases if phase}
     profiling, warmup = by_kind.get("profiling"), by_kind.get("warmup")
-    streaming = endpoint.streaming
+    streaming = summary.streaming
     if streaming is None:
         streaming = any(record.streaming for record in records if record.succeeded)
     values = {
-        "url": _url(folder.described),
+        "url": summary.endpoint_url or _NOWHERE,
         "model": folder.model,
-        "endpoint_type": EndpointType.COMPLETIONS if endpoint.type == "completions" else EndpointType.CHAT,
+        "endpoint_type": EndpointType.COMPLETIONS if summary.endpoint_type == "completions" else EndpointType.CHAT,
         "streaming": streaming,
         "concurrency": (profiling and profiling.concurrency) or 1,
         "warmup_request_count": (warmup and warmup.requests) or 0,
-        "use_server_token_count": endpoint.use_server_token_count,
+        "use_server_token_count": summary.use_server_token_count,
     }
     try:
         return ProfileConfig.create(**values)
@@ -117,26 +117,16 @@ def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileC
         return ProfileConfig.create(**{**values, "url": _NOWHERE})
 
 
-def _url(summary: SummaryFile) -> str:
-    urls = summary.input_config.endpoint.urls
-    return (urls[0] if urls else None) or _NOWHERE
-
-
-def _first_dataset(summary: SummaryFile) -> Dataset:
-    datasets = summary.input_config.datasets
-    return (datasets[0] if datasets else None) or Dataset()
-
-
 def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
-    found = [_first_dataset(folder.described) for folder in folders]
-    prompts = [folder.described.spec_profile.prompts for folder in folders]
+    summaries = [folder.described for folder in folders]
+    found = [summary.dataset for summary in summaries]
     return DatasetInfo(
         name=found[0].name or "unknown",
         path=found[0].path or None,
         entries=_sum([dataset.entries for dataset in found]),
         has_categories=folders[0].selector_category is not None,
-        type=prompts[0].type,
-        turns=_sum([each.turns for each in prompts]),
+        type=summaries[0].prompts_type,
+        turns=_sum([summary.prompts_turns for summary in summaries]),
     )
 
 
@@ -148,7 +138,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 def notices_of(folder: RunFolder) -> list[Notice]:
     """Return the notices that the run gave, from its summary; one that no wording fits is left out."""
     notices = []
-    for values in folder.described.spec_profile.notices:
+    for values in folder.described.notices:
         try:
             given = dict(values or {})
             notice = Notice(NoticeKind(given.pop("kind")), given)
@@ -161,14 +151,13 @@ def notices_of(folder: RunFolder) -> list[Notice]:
 
 def run_settings(summary: SummaryFile) -> RunSettings:
     """Return what a run's summary says of its settings, to be compared; None for those that it lacks."""
-    config = summary.input_config
-    dataset, phases = _first_dataset(summary), [phase for phase in config.phases if phase and phase.kind != "warmup"]
+    dataset, phases = summary.dataset, [phase for phase in summary.phases if phase and phase.kind != "warmup"]
     return RunSettings(
         model=summary.model,
-        endpoint=config.endpoint.type,
-        streaming=config.endpoint.streaming,
+        endpoint=summary.endpoint_type,
+        streaming=summary.streaming,
         concurrency=phases[0].concurrency if phases else None,
         rate=phases[0].rate if phases else None,
         prompts=dataset.name if dataset.path is None else Path(dataset.path).name,
-        sampling=config.endpoint.extra,
+        sampling=summary.extra_inputs,
     )

@@ -12,7 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 import orjson
 from pydantic import (
+    AliasPath,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -63,15 +65,9 @@ class Tolerant(BaseModel):
             return cls.model_fields[info.field_name or ""].get_default(call_default_factory=True)
 
 
-class Endpoint(Tolerant):
-    """What was asked, and how; `model_names` is AIPerf's before its second configuration format."""
-
-    urls: list[Maybe[Text]] = []
-    type: str | None = None
-    streaming: bool | None = None
-    use_server_token_count: bool = False
-    extra: dict[str, Any] | None = None
-    model_names: list[Maybe[str]] = []
+def _at(section: str, *path: str | int, default: Any = None) -> Any:
+    # A field whose value stands at this path of the file.
+    return Field(default, validation_alias=AliasPath(section, *path))
 
 
 class Dataset(Tolerant):
@@ -93,24 +89,6 @@ class Phase(Tolerant):
     rate: Number | None = None
 
 
-class InputConfig(Tolerant):
-    """The configuration of the run."""
-
-    models: dict[str, Maybe[list[Maybe[dict[str, Maybe[str]]]]]] = {}
-    endpoint: Endpoint = Endpoint()
-    datasets: list[Maybe[Dataset]] = []
-    phases: list[Maybe[Phase]] = []
-    input: dict[str, Maybe[str]] = {}
-    """Where AIPerf had its dataset selectors before its second configuration format."""
-
-
-class Prompts(Tolerant):
-    """The prompts that were sent."""
-
-    type: Text | None = None
-    turns: Count | None = None
-
-
 class Category(Tolerant):
     """Acceptance of one category."""
 
@@ -123,33 +101,22 @@ class Category(Tolerant):
     acceptance_histogram: dict[str, Maybe[Number]] = {}
 
 
-class OwnPart(Tolerant):
-    """What this program adds to AIPerf's keys."""
-
-    server: dict[str, Maybe[Text]] = {}
-    prompts: Prompts = Prompts()
-    stopped_by: Text | None = None
-    requests: dict[str, Maybe[Number]] = {}
-    """How many requests ended how."""
-    drop_reasons: dict[str, Maybe[Number]] = {}
-    categories: dict[str, Maybe[Category]] = {}
-    reconciliation: dict[str, Any] = {}
-    notices: list[Maybe[dict[str, Any]]] = []
-
-
-class ErrorDetails(Tolerant):
-    """How a request failed."""
-
-    type: str | None = None
-    message: str | None = None
-    code: int | None = None
-
-
 class ErrorCount(Tolerant):
-    """How many requests failed alike."""
+    """How many requests failed alike, and how."""
 
-    error_details: ErrorDetails = ErrorDetails()
+    type: str | None = _at("error_details", "type")
+    message: str | None = _at("error_details", "message")
+    code: int | None = _at("error_details", "code")
     count: Number | None = None
+
+
+def _reconciled(found: Any) -> Reconciliation | None:
+    try:
+        # As JSON, from which even a strict reading makes dataclasses.
+        reconciliation = _RECONCILIATION.validate_json(orjson.dumps(found), strict=True)
+    except (TypeError, ValidationError):
+        return None
+    return reconciliation if reconciliation.counts else None
 
 
 class SummaryFile(Tolerant):
@@ -159,8 +126,31 @@ class SummaryFile(Tolerant):
     __pydantic_extra__: dict[str, Maybe[dict[str, Maybe[Number]]]] = Field(init=False)
 
     benchmark_id: str = ""
-    input_config: InputConfig = InputConfig()
-    spec_profile: OwnPart = OwnPart()
+    models: list[Maybe[dict[str, Maybe[str]]]] = _at("input_config", "models", "items", default=[])
+    model_names: list[Maybe[str]] = _at("input_config", "endpoint", "model_names", default=[])
+    """AIPerf's before its second configuration format, as the two that follow."""
+    custom_dataset_type: str | None = _at("input_config", "input", "custom_dataset_type")
+    public_dataset: str | None = _at("input_config", "input", "public_dataset")
+    endpoint_url: Text | None = _at("input_config", "endpoint", "urls", 0)
+    endpoint_type: str | None = _at("input_config", "endpoint", "type")
+    streaming: bool | None = _at("input_config", "endpoint", "streaming")
+    use_server_token_count: bool = _at("input_config", "endpoint", "use_server_token_count", default=False)
+    extra_inputs: dict[str, Any] | None = _at("input_config", "endpoint", "extra")
+    datasets: list[Maybe[Dataset]] = _at("input_config", "datasets", default=[])
+    phases: list[Maybe[Phase]] = _at("input_config", "phases", default=[])
+    server_url: Text | None = _at("spec_profile", "server", "url")
+    server_owner: Text | None = _at("spec_profile", "server", "owned_by")
+    prompts_type: Text | None = _at("spec_profile", "prompts", "type")
+    prompts_turns: Count | None = _at("spec_profile", "prompts", "turns")
+    stopped_by: Text | None = _at("spec_profile", "stopped_by")
+    requests: dict[str, Maybe[Number]] = _at("spec_profile", "requests", default={})
+    """How many requests ended how."""
+    drop_reasons: dict[str, Maybe[Number]] = _at("spec_profile", "drop_reasons", default={})
+    categories: dict[str, Maybe[Category]] = _at("spec_profile", "categories", default={})
+    reconciliation: Annotated[Reconciliation | None, BeforeValidator(_reconciled)] = _at(
+        "spec_profile", "reconciliation"
+    )
+    notices: list[Maybe[dict[str, Any]]] = _at("spec_profile", "notices", default=[])
     error_summary: list[Maybe[ErrorCount]] = []
     pooled_spec_decode_acceptance_histogram: dict[str, Maybe[Number]] = {}
 
@@ -169,50 +159,45 @@ class SummaryFile(Tolerant):
         return (self.__pydantic_extra__.get(tag) or {}).get(stat)
 
     @property
-    def reconciliation(self) -> Reconciliation | None:
-        """The requests' figures beside the server's counters; None where anything in it is of a wrong type."""
-        try:
-            # As JSON, from which even a strict reading makes dataclasses.
-            found = _RECONCILIATION.validate_json(orjson.dumps(self.spec_profile.reconciliation), strict=True)
-        except (TypeError, ValidationError):
-            return None
-        return found if found.counts else None
-
-    @property
     def model(self) -> str | None:
         """The name of the model that was asked."""
-        names = [item.get("name") for item in self.input_config.models.get("items") or () if item]
-        return next((name for name in (*names, *self.input_config.endpoint.model_names) if name), None)
+        names = [item.get("name") for item in self.models if item]
+        return next((name for name in (*names, *self.model_names) if name), None)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The first set of prompts, or one of which nothing is known."""
+        return (self.datasets[0] if self.datasets else None) or Dataset()
 
     @property
     def selectors(self) -> list[str]:
         """AIPerf's selectors of the prompts."""
-        found = [dataset.format or dataset.dataset for dataset in self.input_config.datasets if dataset]
-        found += [self.input_config.input.get(key) for key in ("custom_dataset_type", "public_dataset")]
-        return [selector for selector in found if selector]
+        found = [dataset.format or dataset.dataset for dataset in self.datasets if dataset]
+        return [selector for selector in (*found, self.custom_dataset_type, self.public_dataset) if selector]
 
 
 def summary_of(file: SummaryFile) -> Summary:
     """Return the figures of the profiled phase as the summary file gives them; what it lacks is absent or zero."""
-    own = file.spec_profile
     values = {metric.tag: file.metric(metric.tag) for metric in RUN_METRICS}
     run_values = {tag: value for tag, value in values.items() if value is not None}
     stats = {metric.tag: _stats(file, metric.tag) for metric in RECORD_METRICS}
     return Summary(
-        succeeded=_count(own.requests.get("succeeded"), run_values.get("request_count")),
-        failed=_count(own.requests.get("failed"), run_values.get("error_request_count")),
-        cancelled=_count(own.requests.get("cancelled")),
+        succeeded=_count(file.requests.get("succeeded"), run_values.get("request_count")),
+        failed=_count(file.requests.get("failed"), run_values.get("error_request_count")),
+        cancelled=_count(file.requests.get("cancelled")),
         record_stats={tag: described for tag, described in stats.items() if described is not None},
         run_values=run_values,
         acceptance=PooledAcceptance(
-            requests=_count(own.requests.get("with_acceptance"), file.metric("spec_decode_steps", "count")),
+            requests=_count(file.requests.get("with_acceptance"), file.metric("spec_decode_steps", "count")),
             steps=_count(run_values.get("total_spec_decode_steps")),
             proposed=_count(run_values.get("total_draft_tokens")),
             accepted=_count(run_values.get("total_accepted_draft_tokens")),
             histogram=_histogram(file.pooled_spec_decode_acceptance_histogram),
         ),
-        drop_reasons={reason: _count(own.drop_reasons[reason]) for reason in DropReason if reason in own.drop_reasons},
-        categories={name: _category(found or Category()) for name, found in own.categories.items()},
+        drop_reasons={
+            reason: _count(file.drop_reasons[reason]) for reason in DropReason if reason in file.drop_reasons
+        },
+        categories={name: _category(found or Category()) for name, found in file.categories.items()},
         errors=[_error(found or ErrorCount()) for found in file.error_summary],
     )
 
@@ -248,6 +233,5 @@ def _category(found: Category) -> CategorySummary:
 
 
 def _error(found: ErrorCount) -> ErrorGroup:
-    details = found.error_details
-    message = details.message or details.type or ""
-    return ErrorGroup(RequestError(ErrorKind.read(details.type), message, details.code), _count(found.count))
+    message = found.message or found.type or ""
+    return ErrorGroup(RequestError(ErrorKind.read(found.type), message, found.code), _count(found.count))
