@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ class RunFigures:
     pools: dict[str, CategoryTotals] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
-    requests: dict[str, int] = field(default_factory=dict)
+    requests: Counter[str] = field(default_factory=Counter)
     gauge: bool = False
     succeeded: int | None = None
     unreadable: int = 0
@@ -110,8 +111,7 @@ class RunFigures:
             mine = self.spans.setdefault(column, Span(0, span.start_ns, span.end_ns))
             mine.tokens += span.tokens
             mine.start_ns, mine.end_ns = min(mine.start_ns, span.start_ns), max(mine.end_ns, span.end_ns)
-        for column, requests in other.requests.items():
-            self.requests[column] = self.requests.get(column, 0) + requests
+        self.requests.update(other.requests)
         for column, value in other.values.items():
             before = self.values.get(column)
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)

@@ -106,14 +106,11 @@ def what_if(
 def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
     # terms[k' - 1] holds each cluster's linearised term of length(k').
     survival, length = 1.0, 1.0
-    slope, total = array("d"), array("d")
+    slope = total = array("d", (0.0 for _ in tallies.risks(1))) if tallies.reached else array("d")
     lengths: list[Estimate] = []
     terms: list[array[float]] = []
     for position, (reached, at_risk) in enumerate(zip(tallies.reached, tallies.at_risk, strict=True), start=1):
         accepted, risk = sum(reached), sum(at_risk)
-        if position == 1:
-            slope = array("d", (0.0 for _ in tallies.risks(1)))
-            total = slope[:]
         if survival and not risk:
             break
         conditional = accepted / risk if risk else 0.0

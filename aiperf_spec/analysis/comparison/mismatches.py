@@ -102,25 +102,21 @@ def _concurrency(settings: RunSettings) -> str | None:
 
 
 def _drafter_mismatches(base: Run, candidate: Run) -> list[Mismatch]:
-    before, after = (
-        [record.acceptance for record in measured(run.records) if record.acceptance is not None]
-        for run in (base, candidate)
-    )
-    if not before or not after:
+    sides = [[record.acceptance for record in measured(run.records) if record.acceptance] for run in (base, candidate)]
+    if not all(sides):
         return []
     found = []
-    engines = [", ".join(sorted({report.engine for report in reports})) for reports in (before, after)]
+    engines = [", ".join(sorted({report.engine for report in reports})) for reports in sides]
     if engines[0] != engines[1]:
         found.append(Mismatch(MismatchKind.ENGINE, *engines))
-    lengths = [_lengths(report.num_spec_tokens for report in reports) for reports in (before, after)]
+    lengths = [_lengths(report.num_spec_tokens for report in reports) for reports in sides]
     if lengths[0] != lengths[1]:
         found.append(Mismatch(MismatchKind.DRAFT_LENGTH, *lengths))
-    known = drafting(before), drafting(after)
     proposed = [
         sum(report.num_draft_tokens for report in reports) / max(1, sum(report.num_spec_steps for report in reports))
-        for reports in (before, after)
+        for reports in sides
     ]
-    if lengths[0] == lengths[1] and _shapes_differ(known, proposed):
+    if lengths[0] == lengths[1] and _shapes_differ([drafting(reports) for reports in sides], proposed):
         found.append(Mismatch(MismatchKind.DRAFTER_SHAPE, *(f"{value:.2f} proposed a step" for value in proposed)))
     return found
 
@@ -129,7 +125,7 @@ def _lengths(values: Iterable[int | None]) -> str:
     return ", ".join(sorted({"not reported" if value is None else str(value) for value in values}))
 
 
-def _shapes_differ(known: tuple[Drafting, Drafting], proposed: list[float]) -> bool:
+def _shapes_differ(known: Sequence[Drafting], proposed: Sequence[float]) -> bool:
     # The same k: a tree beside a chain, or drafts that are always full beside ones that are not. Without k, what a
     # step proposed on average is all there is; n-gram drafts of one setting stay within a tenth of each other.
     trees = [each.reason is Missing.NOT_A_CHAIN for each in known]
