@@ -46,7 +46,8 @@ class ResponseReader:
         self.events = Events() if keep_events else None
         self._paths = payload_paths, timing_paths
         self._responses: list[ParsedResponse] = []
-        self._body = bytearray()
+        self._body: list[bytes] = []
+        self._size = 0
         self._opens_stream: bool | None = None
         self._decoder = SSEDecoder()
         self._pattern: _Pattern | None = None
@@ -65,16 +66,17 @@ class ResponseReader:
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take the next bytes of the body; raises `EventTooLargeError` for one that never ends."""
         if not self.is_stream:
-            self._body += data
-            if len(self._body) > MAX_EVENT_BYTES:
+            self._body.append(data)
+            self._size += len(data)
+            if self._size > MAX_EVENT_BYTES:
                 raise EventTooLargeError(f"a body of more than {MAX_EVENT_BYTES >> 20} MiB")
             # Content types lie (proxies, gateways): what the first byte says does not.
             if self._opens_stream is None:
-                self._opens_stream = _opens_stream(bytes(self._body))
+                self._opens_stream = _opens_stream(b"".join(self._body))
             if not self._opens_stream:
                 return
             self.is_stream = True
-            data = bytes(self._body)
+            data = b"".join(self._body)
             self._body.clear()
         if self._pattern is None and self._misses < _MISSES:
             data = self._take_singly(data, now_ns)
@@ -88,7 +90,7 @@ class ResponseReader:
         if self.is_stream:
             self._take(self._decoder.flush(), now_ns)
         else:
-            self._take([SSEEvent(bytes(self._body))], now_ns)
+            self._take([SSEEvent(b"".join(self._body))], now_ns)
             self._body.clear()
 
     def _take_singly(self, data: bytes, now_ns: int) -> bytes:

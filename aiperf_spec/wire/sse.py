@@ -85,7 +85,7 @@ class SSEDecoder:
         return self._lines(lines)
 
     def _strip_bom(self, chunk: bytes) -> bytes:
-        head = b"".join((self._tail, chunk))
+        head = b"".join((self._tail, chunk)) if self._tail else chunk
         self._tail.clear()
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._keep(head)
