@@ -7,8 +7,6 @@ result = profile(ProfileConfig(url="http://127.0.0.1:8000", model="my-model", co
 print(summarise(result.records).acceptance.length)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from aiperf_spec.version import __version__

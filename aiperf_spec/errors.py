@@ -1,7 +1,5 @@
 """Errors that a command turns into an exit code and one or two lines, never a traceback."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

@@ -1,7 +1,5 @@
 """What an adapter says of its engine beside reading what it reports: how it is recognised, set up and counted."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

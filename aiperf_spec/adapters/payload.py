@@ -1,7 +1,5 @@
 """What the built-in adapters have in common: an object that is told apart by its keys and holds counts."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 

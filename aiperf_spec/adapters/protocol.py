@@ -1,7 +1,5 @@
 """The contract between the program and an engine's adapter."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Protocol, runtime_checkable
 
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord

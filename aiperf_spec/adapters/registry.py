@@ -1,7 +1,5 @@
 """The adapters at hand, and the one place where their verdict on a request is taken."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Read from SGLang 0.5.23's own responses (`tests/wire/sglang`). The object rides 
 empty choices between the finish chunk and the usage chunk. Several sequences give a list.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields

@@ -4,8 +4,6 @@ Read from the documented shape of its pull request 19311 (`tests/wire/tensorrt_l
 object rides each choice, on the terminal chunk of a stream.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields

@@ -1,7 +1,5 @@
 """Watch for an engine of another version than its adapter was written against."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

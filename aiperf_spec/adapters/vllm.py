@@ -4,8 +4,6 @@ Read from vLLM 0.32.0's own responses (`tests/wire/vllm`). The object rides the 
 body otherwise; it is null or missing for n > 1 and several prompts.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from aiperf_spec.adapters.description import (

@@ -1,7 +1,5 @@
 """Acceptance of a category as running sums, whatever the number of requests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Self
 

@@ -1,7 +1,5 @@
 """What scatters as one: a request, or all turns of a conversation; and what each adds to a ratio."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar

@@ -1,7 +1,5 @@
 """Whether acceptance gets better or worse within a response; from figures of single steps only."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 OP is one of >= <= > < == !=. `base` is the same figure of the base run.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

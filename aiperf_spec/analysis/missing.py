@@ -1,7 +1,5 @@
 """Why a figure is missing: typed values, which `render` words."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Everything that is asked of one run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What speculation did to speed: coverage, time per verify step, speed-up against a baseline."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """List the adapters."""
 
-from __future__ import annotations
-
 from rich.text import Text
 
 from aiperf_spec.adapters.registry import load_registry

@@ -1,7 +1,5 @@
 """Compare runs that were written before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A first look without a server: the embedded simulator as each engine in turn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """Show the reference pages that come with the program: machines with GPUs often have no network."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

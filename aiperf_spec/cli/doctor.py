@@ -1,7 +1,5 @@
 """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import typer

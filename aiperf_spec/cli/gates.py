@@ -1,7 +1,5 @@
 """What a run is held against: gates, the base run, a baseline without speculation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Console

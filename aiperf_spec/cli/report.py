@@ -1,7 +1,5 @@
 """Report on runs from their files: the acceptance matrix, or the tables that a run printed."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The main job: profile a server, print, export."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

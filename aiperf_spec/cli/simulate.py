@@ -1,7 +1,5 @@
 """Serve the simulator in the foreground."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where commands print, and how a failure becomes an exit code."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

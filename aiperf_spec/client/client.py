@@ -1,7 +1,5 @@
 """Talk HTTP through httpx: post requests, have their responses read as they arrive, and name what goes wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """Name what went wrong on the way to a server and back, after httpx's tree of exceptions."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 

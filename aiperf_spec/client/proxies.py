@@ -1,7 +1,5 @@
 """Honour the proxy variables of the environment, which httpx leaves alone once it is given a transport."""
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import Callable

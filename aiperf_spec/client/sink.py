@@ -1,7 +1,5 @@
 """What takes a response as it arrives: stamps and bytes, from the transport to the reader."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

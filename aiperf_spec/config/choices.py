@@ -1,7 +1,5 @@
 """The values that some options choose from."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """The grammar of `--extra-inputs`."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

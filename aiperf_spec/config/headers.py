@@ -1,7 +1,5 @@
 """Headers as `--header` takes them."""
 
-from __future__ import annotations
-
 from aiperf_spec.errors import ConfigError
 
 NOT_HEADER_TEXT = "a line break, another control character, or one that is not ASCII"

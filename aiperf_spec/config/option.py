@@ -4,8 +4,6 @@ The command line, the configuration file, the models that validate and the refer
 This module imports no pydantic, for `--help` has to be quick.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, dataclass_transform

@@ -1,7 +1,5 @@
 """All declared options by field, and the places that they have in a configuration file."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from aiperf_spec.config.option import declared

@@ -1,7 +1,5 @@
 """Keep secrets out of everything that is written or shown."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

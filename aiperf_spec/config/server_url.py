@@ -1,7 +1,5 @@
 """Find the endpoint that a user means by `--url`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from ipaddress import IPv6Address

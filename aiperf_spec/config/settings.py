@@ -1,7 +1,5 @@
 """The settings of a run, and those of what is shown and judged of one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read a configuration file: YAML in AIPerf's nesting, every mistake told by file, line and path."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Find what a run has to say beside its figures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 

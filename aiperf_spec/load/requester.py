@@ -1,7 +1,5 @@
 """Send requests and make their records: each is made once, when its request has ended, and goes to a sink."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Callable

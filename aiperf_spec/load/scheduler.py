@@ -1,7 +1,5 @@
 """Send the requests of a phase: in a closed loop, or on a schedule."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress

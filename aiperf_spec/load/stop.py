@@ -1,7 +1,5 @@
 """End a run early."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Latencies of one request, from its moments in ns; in ms or per second."""
 
-from __future__ import annotations
-
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS, NS_PER_S
 

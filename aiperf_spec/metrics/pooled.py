@@ -1,7 +1,5 @@
 """Acceptance of one request, and of several pooled."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

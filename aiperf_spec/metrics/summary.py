@@ -1,7 +1,5 @@
 """Sum a run up."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

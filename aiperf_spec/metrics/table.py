@@ -3,8 +3,6 @@
 Tags, headers and units are AIPerf's (0.13.0), so that its tools read our files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum

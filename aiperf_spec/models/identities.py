@@ -1,7 +1,5 @@
 """What has to hold between the figures of an acceptance record, whoever made it and wherever it is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import gt, mul

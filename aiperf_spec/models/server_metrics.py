@@ -1,7 +1,5 @@
 """What a server counted during a run, and how it compares with what its responses reported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

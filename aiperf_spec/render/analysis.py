@@ -1,7 +1,5 @@
 """The answers of one run, in compact tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from rich.console import Group as Renderables

@@ -1,7 +1,5 @@
 """Runs against a base: what differs, by how much, and whether that is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group as Renderables

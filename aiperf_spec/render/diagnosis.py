@@ -1,7 +1,5 @@
 """What one request shows of a server: its engine, whether it speculates and reports, and what to change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The outcome of gates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Group as Renderables

@@ -1,7 +1,5 @@
 """Histograms of accepted drafts per verify step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rich.table import Table

@@ -1,7 +1,5 @@
 """The look that all tables share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rich import box

@@ -1,7 +1,5 @@
 """What is shown of a run while it goes on: where it stands, as lines of text."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

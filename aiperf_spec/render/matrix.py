@@ -1,7 +1,5 @@
 """The acceptance matrix on screen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Renderables

@@ -1,7 +1,5 @@
 """Word why a figure or its interval is missing, and intervals themselves."""
 
-from __future__ import annotations
-
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing

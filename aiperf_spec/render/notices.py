@@ -1,7 +1,5 @@
 """Word notices: what happened, and what to do about it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aiperf_spec.adapters.description import recognised

@@ -1,7 +1,5 @@
 """Show a run while it goes on: drawn on a terminal, or a line now and then."""
 
-from __future__ import annotations
-
 import asyncio
 import select
 import sys

@@ -1,7 +1,5 @@
 """The table of single requests."""
 
-from __future__ import annotations
-
 from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.text import Text

@@ -1,7 +1,5 @@
 """The server's own counters and timing beside what its responses reported and what was measured here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rich.console import Group as Renderables

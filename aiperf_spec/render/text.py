@@ -1,7 +1,5 @@
 """Make text from a server or a file safe to show: it is data, never markup and never a terminal's command."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from rich.text import Text

@@ -1,7 +1,5 @@
 """The words for what other rooms name by a value of an enumeration: notices, reasons, mismatches; see words.json."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from string import Formatter
 from typing import Any

@@ -1,7 +1,5 @@
 """Turn snapshots_by_url into figures: how much counters grew, what gauges were on average over time."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Where metrics are to be asked for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 

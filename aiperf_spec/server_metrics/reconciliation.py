@@ -1,7 +1,5 @@
 """Hold the requests' own figures against the server's counters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@ Reading is a task of its own and no request waits for it. Only between the phase
 after the last request is it waited for: 2 s at the most.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

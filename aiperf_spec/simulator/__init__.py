@@ -3,8 +3,6 @@
 It imports nothing else of the package, so that tests compare two independent readings of the wire format.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """Serve a simulated engine for a parent process: print the URL, end when the input ends."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Read a request body into what is to be generated for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate

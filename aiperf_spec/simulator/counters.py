@@ -1,7 +1,5 @@
 """Count what the simulated engine did, as the real one counts it for Prometheus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Record what the simulator drew for each request, so that a measurement can be held against it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

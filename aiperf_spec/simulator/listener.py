@@ -1,7 +1,5 @@
 """The listening socket of a server."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

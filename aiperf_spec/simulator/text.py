@@ -1,7 +1,5 @@
 """Guess the category of a prompt, count its tokens and make up the text of an answer."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib import resources

@@ -1,7 +1,5 @@
 """Write one response to the client: paced, one flushed write for every event."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ The shapes are those of chat and text completions of the OpenAI API as vLLM 0.32
 TensorRT-LLM show them (`tests/wire`). Whatever a server sends, `parse_event` returns; it never raises.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

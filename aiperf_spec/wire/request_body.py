@@ -1,7 +1,5 @@
 """Build request bodies for chat and text completions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Two liberties, both for servers that people run: an event that the end of the bo
 llama.cpp's non-standard `error:` field is given out as an event of type "error".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat

@@ -1,7 +1,5 @@
 """When requests are due, under `--request-rate`."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Put together the prompts of a run: files or the built-in ones, chosen, and in the order in which they are sent."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence

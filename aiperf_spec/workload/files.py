@@ -1,7 +1,5 @@
 """Open prompt files: which rows they hold, in which shape, and whether they fit in memory."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import itertools

@@ -5,8 +5,6 @@ MT-Bench (FastChat `question.jsonl`), ShareGPT (`ShareGPT_V3_unfiltered_cleaned_
 `single_turn`, `multi_turn` and `random_pool` (0.13.0).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

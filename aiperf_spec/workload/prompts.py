@@ -1,7 +1,5 @@
 """Prompts, and the order in which a run sends them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

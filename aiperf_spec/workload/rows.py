@@ -1,7 +1,5 @@
 """Read rows from a stream of bytes: JSONL, JSON or CSV, one after the other and never all at once."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

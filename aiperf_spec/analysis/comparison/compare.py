@@ -1,7 +1,5 @@
 """Several runs against one: differences, intervals, verdicts, and what makes them mislead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

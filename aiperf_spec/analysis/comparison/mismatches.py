@@ -1,7 +1,5 @@
 """What differs between two runs so that comparing their figures misleads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

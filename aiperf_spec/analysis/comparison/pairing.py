@@ -1,7 +1,5 @@
 """Two runs over the same prompts: which requests belong together, and the difference of a figure between them."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """What single requests asked and were answered, read back from `profile_export_raw.jsonl`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The records of a run without speculation, against which speed is measured."""
 
-from __future__ import annotations
-
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import RequestRecord

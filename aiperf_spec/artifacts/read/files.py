@@ -1,7 +1,5 @@
 """Open the files of a run's folder, compressed or not."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Iterator
 from pathlib import Path

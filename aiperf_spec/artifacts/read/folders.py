@@ -1,7 +1,5 @@
 """Find the folders of runs, ours or AIPerf's, and read each of their files once, when it is asked for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a run's folder has for an acceptance matrix, from the best source that it has or from the one asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from aiperf_spec.analysis.category_totals import CategoryTotals

@@ -1,7 +1,5 @@
 """Records of requests, read back from `profile_export.jsonl`, ours or AIPerf's."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress

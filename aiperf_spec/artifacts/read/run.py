@@ -1,7 +1,5 @@
 """A run read back from its folder: for the tables that it printed, and to be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `server_metrics_export.json` holds, ours or AIPerf's, as models: the acceptance that a server counted."""
 
-from __future__ import annotations
-
 import math
 from statistics import fmean
 

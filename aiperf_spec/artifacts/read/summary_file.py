@@ -4,8 +4,6 @@ A value of a wrong type is as if it were not there, and costs no more than itsel
 everything else in the file is ignored.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar

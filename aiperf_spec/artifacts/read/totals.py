@@ -1,7 +1,5 @@
 """Add up the acceptance of a run's records by category, in constant memory."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence

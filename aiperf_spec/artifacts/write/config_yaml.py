@@ -1,7 +1,5 @@
 """A run's effective configuration as `config.yaml`, by which `--config` repeats it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

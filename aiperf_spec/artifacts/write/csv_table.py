@@ -1,7 +1,5 @@
 """Write CSV that a spreadsheet takes for data."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable

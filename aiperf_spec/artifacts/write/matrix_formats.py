@@ -1,7 +1,5 @@
 """A matrix as CSV, JSON or Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -1,7 +1,5 @@
 """One record as a line of `profile_export.jsonl` or `profile_export_raw.jsonl`."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, is_dataclass
 from typing import Any
 

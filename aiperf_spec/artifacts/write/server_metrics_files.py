@@ -1,7 +1,5 @@
 """What a server counted as JSON and as CSV, in AIPerf's shapes (schema 1.1 and 1.0)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A run's summary as JSON and as CSV, in AIPerf's shapes (schema 1.5)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from aiperf_spec.artifacts.write.csv_table import csv_bytes

@@ -1,7 +1,5 @@
 """Write a run's artifact folder: the one place that does."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import TracebackType

@@ -1,7 +1,5 @@
 """The page of runs held against a base."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The page around tables and charts: one file without scripts, fonts or anything else to be fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from html import escape

@@ -1,7 +1,5 @@
 """The acceptance matrix as a heat map: a table, so that who cannot see colours reads it all the same."""
 
-from __future__ import annotations
-
 from aiperf_spec.analysis.matrix import Cell, Matrix, Row
 from aiperf_spec.render.html.rich_to_html import safe
 from aiperf_spec.render.matrix import notes

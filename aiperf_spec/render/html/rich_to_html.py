@@ -1,7 +1,5 @@
 """Turn the tables of a terminal into HTML: every text is escaped, and nothing else makes a tag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from html import escape
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of one or several runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Hold the response formats of the simulated engines."""
 
-from __future__ import annotations
-
 from ..config import SimulatorConfig
 from .engine import Engine, RejectedError
 from .sglang import SglangEngine

@@ -1,7 +1,5 @@
 """Say what every simulated engine has to answer."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Shape responses as SGLang 0.5.23 does with return_spec_tokens_details."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 

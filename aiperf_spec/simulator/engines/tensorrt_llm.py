@@ -1,7 +1,5 @@
 """Shape responses as TensorRT-LLM documents per-request speculative decoding statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 

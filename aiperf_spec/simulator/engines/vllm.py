@@ -1,7 +1,5 @@
 """Shape responses as vLLM 0.32 does with --per-request-spec-decode-metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Spoil responses in the ways real servers, and the proxies before them, do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import accumulate
 

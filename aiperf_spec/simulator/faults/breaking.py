@@ -1,7 +1,5 @@
 """Answer with an error status, or break a response or its connection off."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Send a right response in an unusual way, which a client has to read all the same."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 
