@@ -1,6 +1,6 @@
 """The words for what other rooms name by a value of an enumeration: notices, reasons, mismatches; see words.json."""
 
-from importlib.resources import files
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -8,7 +8,7 @@ import orjson
 
 from aiperf_spec.render.text import plural, printable
 
-WORDS: dict[str, dict[str, str]] = orjson.loads(files(__package__).joinpath("words.json").read_bytes())
+WORDS: dict[str, dict[str, str]] = orjson.loads(Path(__file__).with_name("words.json").read_bytes())
 """Texts by what they are about, and there by the value that they word."""
 
 

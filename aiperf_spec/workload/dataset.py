@@ -4,8 +4,8 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib import resources
 from itertools import chain, islice
+from pathlib import Path
 
 import orjson
 
@@ -160,7 +160,7 @@ def builtin_prompts() -> list[Prompt]:
 
     Three and more for each category in which drafters are known to do differently well, of our own writing.
     """
-    lines = resources.files("aiperf_spec.workload").joinpath("builtin_prompts.jsonl").read_bytes().splitlines()
+    lines = Path(__file__).with_name("builtin_prompts.jsonl").read_bytes().splitlines()
     return [Prompt(id=f"builtin-{index}", **orjson.loads(line)) for index, line in enumerate(lines)]
 
 
