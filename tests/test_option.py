@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 import aiperf_spec
 from aiperf_spec.cli.options import takes
-from aiperf_spec.config.option import LOAD, OUTPUT, SERVER, Options, declared, option
+from aiperf_spec.config.option import LOAD, OUTPUT, SERVER, Option, Options, declared, option
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
@@ -128,3 +128,17 @@ def test_a_command_takes_declared_options_between_its_own() -> None:
     assert rows.default == 3
     assert require.annotation.__origin__ == list[str] | None
     assert require.annotation.__metadata__[0].help == "Gate."
+
+
+@pytest.mark.parametrize(
+    ("bounds", "shown"),
+    [
+        ({"ge": 1, "le": 64}, "1<=x<=64"),
+        ({"gt": 0, "le": 1}, "0<x<=1"),
+        ({"gt": 0}, "x>0"),
+        ({"ge": 0}, "x>=0"),
+        ({}, ""),
+    ],
+)
+def test_help_shows_both_bounds(bounds: dict[str, float], shown: str) -> None:
+    assert Option("h", LOAD, **bounds).bounds == shown  # type: ignore[arg-type]

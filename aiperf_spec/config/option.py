@@ -56,8 +56,9 @@ class Option:
     @property
     def bounds(self) -> str:
         """The bounds as help shows them, such as "1<=x<=64"; "" where there are none."""
-        if self.ge is not None and self.le is not None:
-            return f"{self.ge}<=x<={self.le}"
+        for low, sign in ((self.ge, "<="), (self.gt, "<")):
+            if low is not None and self.le is not None:
+                return f"{low}{sign}x<={self.le}"
         found = ((">=", self.ge), (">", self.gt), ("<=", self.le))
         return next((f"x{sign}{bound}" for sign, bound in found if bound is not None), "")
 

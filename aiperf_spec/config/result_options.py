@@ -19,10 +19,12 @@ class ResultOptions(Options):
         default=None,
     )
     assume_chain: bool = option(
-        "Take drafts for chains of one length where the report does not show it.", ANALYSIS, default=False
+        "Assume that drafts are chains of one length where the engine does not say so.", ANALYSIS, default=False
     )
     by_category: bool = option("Show the position curve of each category.", ANALYSIS, default=False)
-    worst: int = option("Requests to list that have the smallest acceptance length.", ANALYSIS, "N", ge=0, default=5)
+    worst: int = option(
+        "How many of the requests with the smallest acceptance length to list.", ANALYSIS, "N", ge=0, default=5
+    )
     baseline: Path | None = option(
         "Folder of a run without speculation, for the speed-up.", ANALYSIS, "DIR", default=None
     )
@@ -35,7 +37,7 @@ class ResultOptions(Options):
         "EXPR",
         default=(),
     )
-    strict: bool = option("Gates hold for the whole 95 % interval.", GATES, default=False)
+    strict: bool = option("Require the whole 95 % interval to meet each gate.", GATES, default=False)
     base: Path | None = option("Folder of the run that `base` in a gate means.", GATES, "DIR", default=None)
 
 

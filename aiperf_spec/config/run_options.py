@@ -21,7 +21,7 @@ class RunOptions(Options):
         secret=True,
     )
     model: str | None = option(
-        "Model name. Left out: the only one that /v1/models lists.",
+        "Model name. Default: the only one that /v1/models lists.",
         SERVER,
         "NAME",
         "models",
@@ -75,7 +75,7 @@ class RunOptions(Options):
 
     concurrency: int = option("Requests in flight at all times.", LOAD, "N", "profiling.concurrency", ge=1, default=1)
     request_count: int | None = option(
-        "Requests to profile. Left out: once through the prompts, or until --benchmark-duration is over.",
+        "Requests to profile. Default: each prompt once, or until --benchmark-duration is over.",
         LOAD,
         "N",
         "profiling.requests",
@@ -100,12 +100,12 @@ class RunOptions(Options):
         "Seconds for which requests are sent.", LOAD, "S", "profiling.duration", gt=0, default=None
     )
     benchmark_grace_period: float = option(
-        "Seconds that requests in flight then have left.", LOAD, "S", ge=0, default=30.0
+        "Seconds that requests still in flight then get to finish.", LOAD, "S", ge=0, default=30.0
     )
     workers: int = option("Processes among which requests are split.", LOAD, "N", ge=1, le=64, default=1)
 
     input_file: Path | tuple[Path, ...] | None = option(
-        "Prompts: .jsonl, .json or .csv, also as .gz; - is standard input; repeatable. Left out: built-in prompts.",
+        "Prompts: .jsonl, .json or .csv, also as .gz; - is standard input; repeatable. Default: built-in prompts.",
         PROMPTS,
         "FILE",
         "datasets.path",
@@ -138,7 +138,7 @@ class RunOptions(Options):
         "Send prompts of this category only; repeatable.", PROMPTS, "NAME", "datasets.categories", default=()
     )
     skip_bad_lines: bool = option(
-        "Skip and count lines that are no prompts.", PROMPTS, place="datasets.skip_bad_lines", default=False
+        "Skip lines that are not prompts, and count them.", PROMPTS, place="datasets.skip_bad_lines", default=False
     )
 
     max_tokens: int | None = option(
@@ -178,7 +178,7 @@ class RunOptions(Options):
         default=None,
     )
     artifact_dir: Path | None = option(
-        "Folder to write. Left out: artifacts/TIME-MODEL-ENDPOINT-cN.", OUTPUT, "DIR", "artifacts.dir", default=None
+        "Folder to write. Default: artifacts/TIME-MODEL-ENDPOINT-cN.", OUTPUT, "DIR", "artifacts.dir", default=None
     )
     export_level: ExportLevel = option(
         "summary, records or raw.", OUTPUT, "LEVEL", "artifacts.level", default=ExportLevel.RECORDS
@@ -188,5 +188,5 @@ class RunOptions(Options):
     random_seed: int = option("Seed of shuffle, random, --num-prompts and the schedule.", PROMPTS, "N", default=0)
     server_metrics: bool = option("Read the server's own counters during the run.", SERVER, default=True)
     server_metrics_url: tuple[str, ...] = option(
-        "Where the counters are; repeatable. Left out: /metrics of --url.", SERVER, "URL", secret=True, default=()
+        "Where the counters are; repeatable. Default: /metrics of --url.", SERVER, "URL", secret=True, default=()
     )
