@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.wire.chunk import parse_event
-from aiperf_spec.wire.response_reader import ResponseReader
+from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 from aiperf_spec.wire.sse import EventTooLargeError, SSEDecoder, SSEEvent
 
 WIRE = Path(__file__).parent / "wire"
@@ -211,6 +211,27 @@ def test_events_that_differ_in_more_than_text_are_parsed_once_each(together: boo
     lines = [data_line(each, {}) + b"\n\n" for each in chunks]
     read([b"".join(lines)] if together else lines)
     assert len(parsed) == 1000
+
+
+def test_responses_of_a_run_stop_looking_for_a_pattern_and_find_one_again(parsed: list[bytes]) -> None:
+    search = PatternSearch()
+
+    def parsed_of(*, logprobs: bool) -> int:
+        parsed.clear()
+        reader = ResponseReader(PATHS, search=search)
+        for number in range(20):
+            each = chunk("content", f"word {number}", None, 1)
+            if logprobs:
+                each["choices"][0]["logprobs"] = {"content": [{"token": f"word {number}", "logprob": -number}]}
+            reader.feed(data_line(each, {}) + b"\n\n", number)
+        assert "".join(response.text for response in reader.responses) == "".join(f"word {n}" for n in range(20))
+        return len(parsed)
+
+    assert [parsed_of(logprobs=True) for _ in range(2)] == [20, 20]
+    assert parsed_of(logprobs=False) == 3  # a response with a pattern: the two before it do not count
+    assert [parsed_of(logprobs=True) for _ in range(3)] == [20, 20, 20]
+    # Three in a row had none; the sixteenth is the first to look again, and the next ones have what it found.
+    assert [parsed_of(logprobs=False) for _ in range(16)] == [20] * 12 + [3] * 4
 
 
 def test_another_pattern_is_found_where_the_kind_of_text_changes(parsed: list[bytes]) -> None:

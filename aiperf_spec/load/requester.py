@@ -26,7 +26,7 @@ from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, 
 from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, request_failure, timing
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompt_text
-from aiperf_spec.wire.response_reader import ResponseReader
+from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
 Sink = Callable[[RequestRecord], None]
 
@@ -47,6 +47,7 @@ class Requester:
     in_flight: int = field(init=False, default=0)
     """Requests that are under way."""
     _fair_queue: FairQueue = field(init=False, default_factory=FairQueue)
+    _pattern_search: PatternSearch = field(init=False, default_factory=PatternSearch)
     _paths: tuple[Paths, Paths] = field(init=False)
     # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
     _id_starts: dict[Phase, str] = field(
@@ -66,7 +67,8 @@ class Requester:
         body = build_body(self.config, self.model, planned.prompts)
         id_start = self._id_starts[planned.phase]
         trace = RequestTrace()
-        reader = ResponseReader(*self._paths, keep_events=self.config.export_level is ExportLevel.RAW)
+        keep_events = self.config.export_level is ExportLevel.RAW
+        reader = ResponseReader(*self._paths, keep_events=keep_events, search=self._pattern_search)
         error: RequestError | None = None
         self.in_flight += 1
         try:

@@ -21,6 +21,9 @@ _PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
 """What a JSON string of ASCII holds as it stands."""
 _MISSES = 3
 """Patterns that the next content event may miss before none is looked for any more: with logprobs no two are alike."""
+_GIVEN_UP = 3
+"""Responses in a row that found no pattern, after which only one in `_TRIED_AGAIN` looks for one."""
+_TRIED_AGAIN = 16
 _STEPS = 8
 """Events of one read that are taken one by one until a pattern is found: a role, empty text, then the first texts."""
 _PROBES = "other text", "another"
@@ -33,14 +36,43 @@ _TEXT_KEYS = tuple(
 )
 
 
+class PatternSearch:
+    """Whether to look for a pattern in the next response: the responses of one run are much alike.
+
+    Once several in a row gave up, only now and then one looks, so that a run whose prompts differ finds one again.
+    """
+
+    def __init__(self) -> None:
+        self._fruitless = 0
+
+    def begin(self) -> bool:
+        """Return whether a response that begins now is to look for a pattern."""
+        if self._fruitless < _GIVEN_UP:
+            return True
+        self._fruitless += 1
+        return self._fruitless % _TRIED_AGAIN == 0
+
+    def end(self, *, found: bool) -> None:
+        """Take notice that a response found a pattern, or gave up."""
+        self._fruitless = 0 if found else self._fruitless + 1
+
+
 class ResponseReader:
     """Read one response. Times are of the monotonic clock, in ns, and become the arrivals of what came by then.
 
     `is_stream` tells whether the body turned out to be one, whatever its content type said; `has_ended` whether the
-    end mark came, behind which some servers still send a ping. With `keep_events`, `events` holds every event.
+    end mark came, behind which some servers still send a ping. With `keep_events`, `events` holds every event. Readers
+    of one run share a `search`.
     """
 
-    def __init__(self, payload_paths: Paths, timing_paths: Paths = (), *, keep_events: bool = False) -> None:
+    def __init__(
+        self,
+        payload_paths: Paths,
+        timing_paths: Paths = (),
+        *,
+        keep_events: bool = False,
+        search: PatternSearch | None = None,
+    ) -> None:
         self.is_stream = False
         self.has_ended = False
         self.events = Events() if keep_events else None
@@ -52,7 +84,8 @@ class ResponseReader:
         self._decoder = SSEDecoder()
         self._pattern: _Pattern | None = None
         self._candidate: tuple[bytes, bytes] | None = None
-        self._misses = 0
+        self._search = search or PatternSearch()
+        self._misses = 0 if self._search.begin() else _MISSES
         # Texts and arrivals of the events that fitted the pattern, since the last one that did not.
         self._texts: list[bytes] = []
         self._arrivals = array("q")
@@ -164,8 +197,11 @@ class ResponseReader:
                 self._pattern = _pattern_of(*candidate, response, self._paths) or pattern
             if self._pattern is not pattern:
                 self._candidate = None
+                self._search.end(found=True)
                 return
             self._misses += 1
+            if self._misses == _MISSES and pattern is None:
+                self._search.end(found=False)
         self._candidate = _around_text(data, response)
 
     def _close_run(self) -> None:
