@@ -1,0 +1,58 @@
+"""The decode steps of a response: those that verified a draft, and those that ran without one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import RequestRecord
+
+
+class Decoding(NamedTuple):
+    """What the engine decoded after the prompt, whose own pass gives the first token.
+
+    An engine may count only the steps that verified a draft (vLLM does). A drafter that often finds nothing, such as
+    n-gram, then leaves steps uncounted that decoded one token each: `undrafted_steps`.
+
+    They follow from the tokens: every decoded token that no verify step gave came from a step of its own. A last step
+    that is cut at a limit or a stop gives fewer tokens than it counts, and hides as many undrafted steps. No response
+    says how many; they are at most the drafts that this step accepted, so the truth lies between `undrafted_steps` and
+    `undrafted_at_most`. Where `undrafted_steps` is 0 in every response of a run, its drafter drafts for every step.
+    """
+
+    tokens: int
+    """Completion tokens, by the engine's own count: a tokenizer's differs from what steps gave."""
+    accepted: int
+    """Accepted draft tokens."""
+    verify_steps: int
+    undrafted_steps: int
+    undrafted_at_most: int
+
+    @property
+    def steps(self) -> int:
+        """All decode steps."""
+        return self.verify_steps + self.undrafted_steps
+
+    @property
+    def given(self) -> int:
+        """The tokens that the steps gave, those cut off included."""
+        return self.accepted + self.steps
+
+
+def decoding(record: RequestRecord) -> Decoding | None:
+    """Return what is known of a request's decode steps.
+
+    None where the engine reported nothing of speculation or counted no tokens. One that reported that no verify step
+    ran decoded every token without a draft.
+    """
+    report = record.acceptance
+    if report is None:
+        usage = record.usage if record.drop_reason is DropReason.ZERO_STEP else None
+        tokens = None if usage is None else usage.completion_tokens
+        return Decoding(tokens, 0, 0, tokens - 1, tokens - 1) if tokens else None
+    if not report.completion_tokens:
+        return None
+    tokens, accepted, steps = report.completion_tokens, report.num_accepted_draft_tokens, report.num_spec_steps
+    left = tokens - 1 - accepted - steps
+    cut = report.per_step_accepted[-1] if report.per_step_accepted else max(report.acceptance_histogram, default=0)
+    return Decoding(tokens, accepted, steps, max(0, left), max(0, left + cut))
