@@ -29,7 +29,10 @@ AIPERF = Path(__file__).parent / "aiperf" / "vllm-speedbench"
 
 def some_records() -> list[RequestRecord]:
     return [
-        record(0, start=0, contents=(100, 150, 300), tokens=5, histogram={0: 2, 3: 1}, category="coding"),
+        replace(
+            record(0, start=9, contents=(100, 150, 300), tokens=5, histogram={0: 2, 3: 1}, category="coding"),
+            scheduled_ns=1_500_000,
+        ),
         record(1, start=40, contents=(90,), tokens=1, reason=DropReason.ZERO_STEP, category="math"),
         replace(record(2, start=5, contents=(7, 8), tokens=None, reason=DropReason.ABSENT), connect_ns=1_234_567),
         failed(3, ErrorKind.HTTP_STATUS, status=503, message="over\u2028loaded"),
@@ -71,6 +74,7 @@ def test_records_read_back_as_they_were(tmp_path: Path) -> None:
         for name in ("index", "phase", "category", "prompt_id", "start_ns", "first_content_ns", "last_content_ns"):
             assert getattr(after, name) == getattr(before, name), name
         assert after.connect_ns == before.connect_ns
+        assert after.scheduled_ns == before.scheduled_ns
         assert after.acceptance == before.acceptance
         assert after.drop_reason == before.drop_reason
         assert after.error == before.error

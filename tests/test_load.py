@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.config.settings import ProfileConfig
@@ -24,6 +26,8 @@ from aiperf_spec.load.event_loop import monitored_loop_lag
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import ErrorKind, NoticeKind, Phase, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
+from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.tables import run_table
 from tests.answering import Answer, answering
 from tests.raw_server import DONE, USAGE, Call, send_stream, serving, token
 from tests.support import Simulate
@@ -98,9 +102,70 @@ def test_a_duration_ends_the_sending_of_a_closed_loop(simulate: Simulate) -> Non
     settings: dict[str, Any] = {"benchmark_duration": 1.0, "benchmark_grace_period": 60, "max_tokens": 20}
     config = ProfileConfig.create(url=simulate("vllm").url, concurrency=4, server_metrics=False, **settings)
     records = profile(config, Hooks(sinks=[end], clock=clock)).profiled()
-    # The second was over as the thirtieth ended; three others were in flight then, and ended too.
-    assert 30 <= len(records) <= 33
+    # The second was over when the thirtieth had ended; up to four were sent by then, and ended too.
+    assert 30 <= len(records) <= 34
     assert all(record.succeeded for record in records)
+
+
+def test_a_duration_ends_conversations_between_their_turns(simulate: Simulate, tmp_path: Path) -> None:
+    now, ended = itertools.count(step=1000), 0
+
+    def clock() -> int:
+        return next(now) + (1_000_000_000 if ended >= 3 else 0)
+
+    def end(record: RequestRecord) -> None:
+        nonlocal ended
+        ended += 1
+
+    file = tmp_path / "turns.jsonl"
+    file.write_text("".join(json.dumps({"turns": ["a", "b", "c", "d"], "session_id": name}) + "\n" for name in "xyz"))
+    settings: dict[str, Any] = {"benchmark_duration": 1.0, "benchmark_grace_period": 60, "max_tokens": 4}
+    config = ProfileConfig.create(
+        url=simulate("vllm").url, input_file=file, concurrency=2, server_metrics=False, **settings
+    )
+    result = profile(config, Hooks(sinks=[end], clock=clock))
+    records = result.profiled()
+    # Two conversations have eight turns; the time was over when the third had ended.
+    assert 3 <= len(records) <= 5
+    assert all(record.succeeded for record in records)
+    unsent = sum(record.unsent_turns for record in records)
+    assert len(records) + unsent == 4 * len({record.prompt_id for record in records})
+    [said] = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.TURNS_OUT_OF_TIME]
+    assert said.startswith("--benchmark-duration ended ")
+    assert f"{unsent} turn" in said
+
+
+def test_a_rate_of_conversations_is_that_of_their_starts_and_is_shown_as_such(
+    simulate: Simulate, tmp_path: Path
+) -> None:
+    file = tmp_path / "turns.jsonl"
+    file.write_text("".join(json.dumps({"turns": ["a", "b", "c"], "session_id": str(i)}) + "\n" for i in range(8)))
+    settings: dict[str, Any] = {"request_rate": 20, "arrival_pattern": "constant", "max_tokens": 4}
+    result = run(simulate("vllm").url, input_file=file, **settings)
+    records = result.profiled()
+    assert len(records) == 24
+    due = [record.scheduled_ns for record in records if record.turn_index == 0]
+    assert [at - (due[0] or 0) for at in due if at is not None] == [i * 50_000_000 for i in range(8)]
+    assert {record.scheduled_ns for record in records if record.turn_index} == {None}
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    console.print(run_table(result, summarise(result.records)))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "20 conversations/s, constant" in shown
+    requests_a_second = 24 / (summarise(result.records).run_values["benchmark_duration"])
+    assert f"{requests_a_second:.2f} requests/s" in shown
+
+
+@pytest.mark.parametrize(("limit", "legacy"), [(1, False), (1, True), (2, False)])
+def test_a_limit_that_the_server_ignores_is_told(limit: int, legacy: bool) -> None:
+    with answering(Answer()) as server:
+        result = run(server.url, model="m", request_count=3, max_tokens=limit, use_legacy_max_tokens=legacy)
+    said = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.MAX_TOKENS_IGNORED]
+    if limit == 2:
+        assert said == []
+    else:
+        [text] = said
+        assert text.startswith("3 responses of 3 have more tokens")
+        assert ("leave out --use-legacy-max-tokens" if legacy else "add --use-legacy-max-tokens") in text
 
 
 def test_a_duration_ends_the_sending_of_an_open_loop(simulate: Simulate) -> None:

@@ -118,6 +118,18 @@ def test_outliers_need_enough_steps() -> None:
     assert outliers(records, 0).requests == ()
 
 
+def test_a_prompt_is_one_of_the_worst_once_whatever_its_repeats() -> None:
+    repeats = [replace(request(i, (i % 3,) * 12), prompt_id=f"prompt-{i % 2}") for i in range(12)]
+    second_turn = replace(request(12, (1,) * 12), prompt_id="prompt-0", turn_index=1)
+    found = outliers([*repeats, second_turn], 5)
+    assert [(each.prompt_id, each.turn_index, each.index) for each in found.requests] == [
+        ("prompt-0", 0, 0),
+        ("prompt-1", 0, 3),
+        ("prompt-0", 1, 12),
+    ]
+    assert found.considered == 13
+
+
 def test_prompt_length_is_correlated_by_rank() -> None:
     falling = [request(i, (4 - i // 3,) * 10) for i in range(12)]
     found = prompt_length(falling)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import islice
 from operator import attrgetter
 
 from aiperf_spec.analysis.clusters import Terms, clustered, length_terms
@@ -35,7 +35,7 @@ class Outlier:
 
 @dataclass(slots=True, frozen=True)
 class Outliers:
-    """The worst requests, worst first; `left_out` had fewer than 10 verify steps."""
+    """The worst requests, worst first, one of each prompt and turn; `left_out` had fewer than 10 verify steps."""
 
     requests: tuple[Outlier, ...]
     considered: int
@@ -70,10 +70,12 @@ class PromptLength:
 
 
 def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
-    """Return the `worst` requests by mean acceptance length among those with enough steps."""
+    """Return the `worst` requests by mean acceptance length among those with enough steps; repeats are left out."""
     reports = sum(1 for record in records if record.acceptance is not None)
     enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
-    found = nsmallest(worst, enough, key=attrgetter("acceptance.mean_acceptance_length", "index"))
+    of_prompts: dict[Hashable, RequestRecord] = {}
+    for record in sorted(enough, key=attrgetter("acceptance.mean_acceptance_length", "index")):
+        of_prompts.setdefault((record.prompt_id or record.index, record.turn_index), record)
     chosen = tuple(
         Outlier(
             index=record.index,
@@ -84,7 +86,7 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
             steps=report.num_spec_steps,
             input_tokens=record.input_tokens,
         )
-        for record in found
+        for record in islice(of_prompts.values(), worst)
         if (report := record.acceptance) is not None
     )
     return Outliers(chosen, len(enough), reports - len(enough))

@@ -86,7 +86,7 @@ class RunOptions(Options):
         "Requests to send first; they count in no figure.", LOAD, "N", "warmup.requests", ge=0, default=0
     )
     request_rate: float | None = option(
-        "Requests a second, on a schedule that no slow response delays; --concurrency then caps them.",
+        "Requests, or conversations, that start each second, however slow responses are; --concurrency then caps them.",
         LOAD,
         "R",
         "profiling.rate",
@@ -97,7 +97,12 @@ class RunOptions(Options):
         "How --request-rate spaces requests: poisson or constant.", LOAD, "PATTERN", default=ArrivalPattern.POISSON
     )
     benchmark_duration: float | None = option(
-        "Seconds for which requests are sent.", LOAD, "S", "profiling.duration", gt=0, default=None
+        "Seconds for which requests, and turns of conversations, are sent.",
+        LOAD,
+        "S",
+        "profiling.duration",
+        gt=0,
+        default=None,
     )
     benchmark_grace_period: float = option(
         "Seconds that requests still in flight then get to finish.", LOAD, "S", ge=0, default=30.0

@@ -43,7 +43,7 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
     if retried := sum(1 for record in result.records if record.retried):
         yield Notice(NoticeKind.RETRIED, {"count": retried})
     if config.max_tokens is not None and config.endpoint_type is EndpointType.CHAT:
-        yield from _refused_max_tokens(config, profiled)
+        yield from _max_tokens(config, profiled)
     if config.insecure:
         yield Notice(NoticeKind.INSECURE)
     if proxy is not None:
@@ -71,8 +71,12 @@ def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> Iterator[No
         yield Notice(NoticeKind.SKIPPED_LINES, {"count": dataset.skipped_lines, "name": dataset.name})
     if dataset.repeated_ids:
         yield Notice(NoticeKind.REPEATED_IDS, {"count": dataset.repeated_ids})
-    if broken := [record.unsent_turns for record in profiled if record.unsent_turns]:
-        yield Notice(NoticeKind.UNSENT_TURNS, {"turns": sum(broken), "conversations": len(broken)})
+    cut = [record for record in profiled if record.unsent_turns]
+    failed = [r.error is not None and r.error.kind is not ErrorKind.CANCELLED for r in cut]
+    for kind, chosen in ((NoticeKind.UNSENT_TURNS, True), (NoticeKind.TURNS_OUT_OF_TIME, False)):
+        turns = [record.unsent_turns for record, has_failed in zip(cut, failed, strict=True) if has_failed is chosen]
+        if turns:
+            yield Notice(kind, {"turns": sum(turns), "conversations": len(turns)})
 
 
 def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice]:
@@ -131,14 +135,17 @@ def _first_tokens(good: list[RequestRecord], less: Callable[[RequestRecord], flo
     return len(times), [percentile(times, q) for q in (50, 99)] if times else []
 
 
-def _refused_max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterator[Notice]:
+def _max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterator[Notice]:
     if any(key in config.extra_inputs for key in MAX_TOKENS_KEYS):
         return  # the name sent is the user's own, and the option that chooses between them has no say
+    sent = "max_tokens" if config.use_legacy_max_tokens else "max_completion_tokens"
+    limited = [(usage.completion_tokens or 0, r.max_tokens) for r in profiled if (usage := r.usage) and r.max_tokens]
+    if longer := sum(1 for tokens, limit in limited if tokens > limit):
+        yield Notice(NoticeKind.MAX_TOKENS_IGNORED, {"count": longer, "of": len(limited), "sent": sent})
     for record in profiled:
         error = record.error
         if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
             continue
         if any(key in error.message for key in MAX_TOKENS_KEYS) and not _ABOUT_SIZE.search(error.message):
-            sent = "max_tokens" if config.use_legacy_max_tokens else "max_completion_tokens"
             yield Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})
             return

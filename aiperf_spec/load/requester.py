@@ -25,7 +25,7 @@ from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, request_failure, timing
-from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompt_text
+from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
 Sink = Callable[[RequestRecord], None]
@@ -105,7 +105,6 @@ class Requester:
     ) -> RequestRecord:
         responses, id_start = reader.responses, self._id_starts[planned.phase]
         categories = {prompt.category for prompt in planned.prompts}
-        unsent_turns = 0
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
             usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
@@ -113,8 +112,6 @@ class Requester:
         else:
             moments, usage, engine_timing = Timing(), None, None
             acceptance, drop_reason = None, DropReason.FAILED
-            if error.kind is not ErrorKind.CANCELLED:
-                unsent_turns = planned.later_turns
             error = self._shown(error, trace.status)
         tokens = usage if counted is None or self.config.use_server_token_count else counted
         return RequestRecord(
@@ -144,7 +141,7 @@ class Requester:
             error=error,
             status=trace.status,
             retried=trace.retried,
-            unsent_turns=unsent_turns,
+            max_tokens=output_limit(body),
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )
 
@@ -174,19 +171,25 @@ async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: 
     return Usage(*await asyncio.to_thread(counter.count, prompt_text(body), answer))
 
 
-async def send_conversation(requester: Requester, first: PlannedRequest, sink: Sink, stop: Stop) -> bool:
+async def send_conversation(
+    requester: Requester, first: PlannedRequest, sink: Sink, stop: Stop, is_over: Callable[[], bool]
+) -> bool:
     """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
 
-    A turn that failed ends its conversation: what it would have answered is not there to be built on.
+    A turn that failed ends its conversation: what it would have answered is not there to be built on. So does the end
+    of the time for which requests are sent, which `is_over` tells.
     """
     turn: PlannedRequest | None = first
     while turn is not None:
         responses: list[ParsedResponse] | None = [] if turn.later_turns else None
         record = await requester.send(turn, responses)
-        sink(record)
+        over = is_over()
         cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
+        if over or (record.error is not None and not cancelled):
+            record.unsent_turns = turn.later_turns
+        sink(record)
         task = asyncio.current_task()
-        if cancelled or stop.reason is not None or (task is not None and task.cancelling()):
+        if over or cancelled or stop.reason is not None or (task is not None and task.cancelling()):
             return False
         turn = turn.after(responses) if responses is not None and record.succeeded else None
     return True

@@ -68,14 +68,16 @@ class PhaseRunner:
         part = concurrency // self.shares + (1 if self.share < concurrency % self.shares else 0)
         return part if count is None else min(part, count)
 
-    def _is_over(self, end_ns: int | None) -> bool:
-        return end_ns is not None and self.clock() >= end_ns
+    def _end_of(self, end_ns: int | None) -> Callable[[], bool]:
+        return lambda: end_ns is not None and self.clock() >= end_ns
 
     async def _closed_loop(self, requests: Iterator[PlannedRequest], concurrency: int, end_ns: int | None) -> None:
+        is_over = self._end_of(end_ns)
+
         async def worker() -> None:
             # The workers share one iterator: whoever is free takes the next request.
             for request in requests:
-                if not await send_conversation(self.requester, request, self.sink, self.stop) or self._is_over(end_ns):
+                if not await send_conversation(self.requester, request, self.sink, self.stop, is_over):
                     return
 
         await self._wait_or_cancel({asyncio.create_task(worker()) for _ in range(concurrency)}, end_ns)
@@ -85,10 +87,11 @@ class PhaseRunner:
     ) -> None:
         conversations: set[asyncio.Task[None]] = set()
         slots = None if cap is None else asyncio.Semaphore(cap)
+        is_over = self._end_of(end_ns)
 
         async def send(request: PlannedRequest) -> None:
             try:
-                await send_conversation(self.requester, request, self.sink, self.stop)
+                await send_conversation(self.requester, request, self.sink, self.stop, is_over)
             finally:
                 if slots is not None:
                     slots.release()
@@ -107,7 +110,7 @@ class PhaseRunner:
                     await asyncio.sleep(left_ns / NS_PER_S)
                 if slots is not None:
                     await slots.acquire()
-                    if self._is_over(end_ns):
+                    if is_over():
                         return
                 task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
                 conversations.add(task)

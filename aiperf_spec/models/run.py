@@ -157,7 +157,9 @@ class RequestRecord:
     status: int | None = None
     retried: bool = False
     unsent_turns: int = 0
-    """Turns of its conversation that were given up because this one failed."""
+    """Turns of its conversation that were given up because this one failed, or `--benchmark-duration` was over."""
+    max_tokens: int | None = None
+    """The tokens that its body let the answer have; None where it did not say."""
     raw: RawExchange | None = None
 
     @property
@@ -197,7 +199,9 @@ class NoticeKind(StrEnum):
     NO_TOKEN_COUNTS = "no_token_counts"
     ZERO_USAGE = "zero_usage"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
+    MAX_TOKENS_IGNORED = "max_tokens_ignored"
     UNSENT_TURNS = "unsent_turns"
+    TURNS_OUT_OF_TIME = "turns_out_of_time"
     SKIPPED_LINES = "skipped_lines"
     REPEATED_IDS = "repeated_ids"
     TOKEN_DISCREPANCY = "token_discrepancy"
@@ -238,6 +242,11 @@ class DatasetInfo:
     """Requests that the prompts make, each sent once."""
     skipped_lines: int = 0
     repeated_ids: int = 0
+
+    @property
+    def has_conversations(self) -> bool:
+        """Whether some prompt is known to have more than one turn."""
+        return self.entries is not None and self.turns is not None and self.turns > self.entries
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

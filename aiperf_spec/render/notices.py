@@ -13,7 +13,7 @@ ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask t
 def notice_text(notice: Notice) -> str:
     """Return a notice as text of one or a few lines, without markup."""
     values = notice.values
-    if notice.kind is NoticeKind.MAX_TOKENS_REFUSED:
+    if notice.kind in (NoticeKind.MAX_TOKENS_REFUSED, NoticeKind.MAX_TOKENS_IGNORED):
         legacy = values["sent"] == "max_tokens"
         do, other = ("leave out", "max_completion_tokens") if legacy else ("add", "max_tokens")
         values = {**values, "remedy": f"{do} --use-legacy-max-tokens, to send {other}"}

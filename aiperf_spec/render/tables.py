@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.analysis.clusters import has_turns
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary
@@ -66,7 +67,9 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
     how = "streaming" if config.streaming else "not streaming"
     grid.add_row("Requests to", Text(f"{printable(result.url)}, {config.endpoint_type}, {how}"))
     warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
-    grid.add_row("Load", f"{_load(config)}{warmup}")
+    # What a rate starts is a conversation; how many requests a second that makes, the throughput says.
+    conversations = result.dataset.has_conversations or has_turns(result.records)
+    grid.add_row("Load", f"{_load(config, 'conversations' if conversations else 'requests')}{warmup}")
     grid.add_row("Prompts", Text(f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)})"))
     grid.add_row("Outcome", _outcome(result, summary))
     values = summary.run_values
@@ -84,17 +87,17 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
 def _prompts(dataset: DatasetInfo) -> str:
     if dataset.entries is None:
         number = "streamed"
-    elif dataset.turns is not None and dataset.turns > dataset.entries:
+    elif dataset.has_conversations and dataset.turns is not None:
         number = f"{plural(dataset.entries, 'conversation')}, {plural(dataset.turns, 'turn')}"
     else:
         number = count(dataset.entries)
     return number if dataset.type is None else f"{number}, {dataset.type}"
 
 
-def _load(config: ProfileConfig) -> str:
+def _load(config: ProfileConfig, started: str) -> str:
     parts = []
     if config.request_rate is not None:
-        parts.append(f"{config.request_rate:g} requests/s, {config.arrival_pattern}")
+        parts.append(f"{config.request_rate:g} {started}/s, {config.arrival_pattern}")
     if config.concurrency_cap is not None:
         parts.append(f"concurrency {'at most ' if parts else ''}{config.concurrency_cap}")
     if config.benchmark_duration is not None:

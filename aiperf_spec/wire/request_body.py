@@ -91,6 +91,12 @@ def prompt_text(body: dict[str, Any]) -> str:
     return "\n\n".join(text for text in texts if isinstance(text, str))
 
 
+def output_limit(body: dict[str, Any]) -> int | None:
+    """Return how many tokens the body lets an answer have; None where it does not say, or asks for several."""
+    limit = next((body[key] for key in MAX_TOKENS_KEYS if key in body), None)
+    return limit if type(limit) is int and not asks_for_several_sequences(body) else None
+
+
 def asks_for_several_sequences(body: dict[str, Any]) -> bool:
     """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
     for key in ("n", "best_of"):

@@ -85,7 +85,7 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         if before is not None and after is not None and before != after:
             found.append(Mismatch(kind, str(before), str(after)))
     if mine.rate != theirs.rate:
-        rates = [f"{rate:g} requests/s" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
+        rates = [f"--request-rate {rate:g}" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
         found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
     if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
         bodies = mine.sampling, theirs.sampling

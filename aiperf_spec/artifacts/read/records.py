@@ -34,6 +34,7 @@ class _Metrics(Struct, gc=False):
     time_to_first_token: _Metric[_Number] | None = None
     inter_chunk_latency: _Metric[list[_Number]] | None = None
     http_connect: _Metric[_Number] | None = None
+    schedule_lag: _Metric[_Number] | None = None
     input_sequence_length: _Metric[_Tokens] | None = None
     output_sequence_length: _Metric[_Tokens] | None = None
     server_time_to_first_token: _Metric[_Number] | None = None
@@ -90,6 +91,7 @@ def read_record(text: bytes) -> RequestRecord:
     metadata, metrics = line.metadata, _metrics(text)
     start_ns = metadata.request_start_ns
     gaps, first = _value(metrics.inter_chunk_latency), _value(metrics.time_to_first_token)
+    lag = _value(metrics.schedule_lag)
     timing = ServerTiming(
         time_to_first_token_ms=_value(metrics.server_time_to_first_token),
         queue_time_ms=_value(metrics.server_queue_time),
@@ -104,6 +106,7 @@ def read_record(text: bytes) -> RequestRecord:
         turn_index=metadata.turn_index or 0,
         category=metadata.source_kind or None,
         start_ns=start_ns,
+        scheduled_ns=_moment(start_ns, None if lag is None else -lag),
         connect_ns=_moment(0, _value(metrics.http_connect)),
         ack_ns=metadata.request_ack_ns,
         end_ns=metadata.request_end_ns,
