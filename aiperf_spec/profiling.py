@@ -67,7 +67,8 @@ def first_request(config: ProfileConfig) -> tuple[str, dict[str, str], dict[str,
     body = _first_body(config, open_workload(config))
     headers = {**request_headers(config, server), "x-request-id": "<one a request>"}
     url = server.endpoint(config.endpoint_type).partition("?")[0] + ("?..." if server.query else "")
-    return url, Redactor(config, server).headers(headers), body
+    redactor = Redactor(config, server)
+    return url, redactor.headers(headers), redactor.value(body)
 
 
 def _first_body(config: ProfileConfig, workload: Workload) -> dict[str, Any]:
@@ -113,17 +114,18 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     _first_body(config, workload)  # which raises where it cannot be sent
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
+    redactor = Redactor(config, server)
     stop = Stop()
     if hooks.on_stop is not None:
         hooks.on_stop(stop)
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
         await stop.unless(_wait_until_ready(config, server, client))
-        model, owned_by = await stop.unless(_model(config, server, client))
+        model, owned_by = await stop.unless(_model(config, server, client, redactor))
         info = RunInfo(
             config=config,
             url=server.base,
-            model=model,
-            owned_by=owned_by,
+            model=redactor.text(model),
+            owned_by=None if owned_by is None else redactor.text(owned_by),
             dataset=workload.info,
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
@@ -142,9 +144,9 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
                 record = record if record.raw is None else replace(record, raw=None)
             records.append(record)
 
-        requester = Requester(config, model, client, registry, Redactor(config, server), counter)
+        requester = Requester(config, model, client, registry, redactor, counter)
         phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
-        async with MetricsScraper(config, server, client, hooks.clock) as scraper:
+        async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
             failure, loop_lags_ns, adapter_warnings = await _send(model, phase_runner, hooks, scraper)
             stopped_by = stop.reason
             metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
@@ -159,7 +161,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             server_metrics=metrics,
             reconciliation=None if metrics is None else reconcile(records, metrics),
         )
-        warnings = list(dict.fromkeys([*registry.warnings, *adapter_warnings]))
+        warnings = list(dict.fromkeys(map(redactor.text, [*registry.warnings, *adapter_warnings])))
     notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
     return replace(run, notices=[*notices, *scraper.notices])
 
@@ -220,21 +222,21 @@ async def _wait_until_ready(config: ProfileConfig, server: Server, client: Clien
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _model(config: ProfileConfig, server: Server, client: Client) -> tuple[str, str | None]:
+async def _model(config: ProfileConfig, server: Server, client: Client, redactor: Redactor) -> tuple[str, str | None]:
     answer = await client.get_json(server.models)
     listed = listed_models(answer)
     if config.model is not None:
         return config.model, listed.get(config.model, next(iter(listed.values()), None))
     if len(listed) == 1:
         return next(iter(listed.items()))
+    asked = server.models.partition("?")[0]
     if not listed:
         raise ServerUnavailableError(
-            f"{server.models} {'gives no answer' if answer is None else 'lists no model'}, so --model must name one",
+            f"{asked} {'gives no answer' if answer is None else 'lists no model'}, so --model must name one",
             "check that the server runs and that --url names it, or give --model",
         )
-    raise ConfigError(
-        f"{server.models} lists {len(listed)} models, so --model must name one: " + ", ".join(sorted(listed))
-    )
+    names = redactor.text(", ".join(sorted(listed)))
+    raise ConfigError(f"{asked} lists {len(listed)} models, so --model must name one: {names}")
 
 
 def listed_models(answer: Any) -> dict[str, str | None]:

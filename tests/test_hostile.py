@@ -8,6 +8,7 @@ import ssl
 import unicodedata
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -108,6 +109,9 @@ SECRETS = {
 }
 
 
+USAGE = {"usage": OK["usage"]}
+
+
 def echo(headers: dict[str, str]) -> Answer:
     """Answer as servers do that repeat what they were sent."""
     everything = json.dumps(headers)
@@ -144,8 +148,53 @@ def test_no_secret_leaves_the_run(case: str, with_key: bool, tmp_path: Path) -> 
     assert ("you sent" if case == "ok" else "bad key") in written
 
 
+@pytest.mark.parametrize("case", ["ok", "text", "redirect", "missing"])
+def test_no_part_of_a_query_or_of_a_body_leaves_the_run(case: str, tmp_path: Path) -> None:
+    key, field, out = "qu/ery-key-0123456789", "body-key-0123456789", tmp_path / "run"
+    asked = f"/v1/chat/completions?code={quote(key, safe='')}"
+    answers = {
+        "ok": Answer({"choices": [{"message": {"content": f"{key} {field}"}, "finish_reason": "stop"}], **USAGE}),
+        # No JSON: its first characters are shown, and the cut goes through the key.
+        "text": Answer(f"{'no such path: ' * 11}{asked} {field}".encode()),
+        "redirect": Answer(b"", 307, {"location": asked}),
+        "missing": Answer(f"no such path: {asked} {field}".encode(), 404),
+    }
+    with answering(answers[case], models(f"m {key}", owner=f"vllm {field}")) as server:
+        result = invoke(
+            *("--url", f"{server.url}?code={quote(key, safe='')}", "--request-count", "2", "--export-level", "raw"),
+            *("--extra-inputs", json.dumps({"lora": {"api_key": field}}), "--artifact-dir", str(out)),
+        )
+        sent = [(path, body) for method, path, _, body in server.asked if method == "POST"]
+    assert sent[0][0] == asked
+    assert sent[0][1]["lora"] == {"api_key": field}
+    assert sent[0][1]["model"] == f"m {key}", "what is sent is what the server listed"
+    assert result.exit_code == (0 if case == "ok" else 1)
+    written = result.output + "".join(path.read_text() for path in out.iterdir())
+    for secret in (key, quote(key, safe=""), field):
+        assert secret[:8] not in written
+    config = (out / "config.yaml").read_text()
+    assert "code=${SPEC_PROFILE_QUERY_CODE}" in config
+    assert "api_key: ${SPEC_PROFILE_EXTRA_LORA_API_KEY}" in config
+
+
+def test_a_list_of_models_that_echoes_a_key(tmp_path: Path) -> None:
+    two = {"data": [{"id": "one sk-live-0123456789"}, {"id": "two"}]}
+    with answering(Answer(), two) as server:
+        result = invoke("--url", f"{server.url}?k=sk-live-0123456789", "--artifact-dir", str(tmp_path / "run"))
+    assert result.exit_code == 2
+    assert "lists 2 models" in result.output
+    assert "0123456789" not in result.output
+
+
 def test_a_dry_run_and_errors_keep_secrets_too() -> None:
     secret = SECRETS["key"]
+    for inputs in (f'{{"api_key": "{secret}"', f"api_key:[{secret}", f"token:x,{secret}"):
+        refused = invoke("--url", "h", "--extra-inputs", inputs)
+        assert refused.exit_code == 2
+        assert secret not in refused.output
+    assert secret not in invoke("--url", "h", "--model", "m", "--dry-run", "--extra-inputs", f"key:{secret}").output
+    for wrong in (f"ftp://h?api_key={secret}", f"http://h:x?api_key={secret}", f"http://h?api_key=a@{secret}:x"):
+        assert secret not in invoke("--url", wrong).output
     dry = invoke("--url", f"http://u:{secret}@h/?api_key={secret}", "--model", "m", "--dry-run", "--api-key", secret)
     assert dry.exit_code == 0
     assert secret not in dry.output

@@ -4,8 +4,11 @@ import base64
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aiperf_spec.config.redaction import REDACTED, Redactor
+from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.secret_names import REDACTED, is_secret_input, is_secret_name
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 
@@ -44,6 +47,73 @@ def test_a_server_that_echoes_a_secret(values: dict[str, Any], echo: str) -> Non
     assert REDACTED in clean
     for secret in ("sk-123", "tok-9", base64.b64encode(b"user:tok-9").decode()):
         assert secret not in clean
+
+
+@pytest.mark.parametrize("name", ["X-JWT", "X-Session-Id", "subscription-key", "sig", "PASSPHRASE", "Set-Cookie2"])
+def test_names_that_tell(name: str) -> None:
+    assert is_secret_name(name)
+    assert is_secret_input(name)
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "stop_token_ids", "tokenizer", "temperature", "messages", "design"])
+def test_fields_of_a_body_that_are_no_secret(name: str) -> None:
+    assert not is_secret_input(name)
+
+
+QUERY = "http://server/v1?code=az%2Fure+one&x=plain-2&api-version=2024-10-21"
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        "no route /v1/chat/completions?code=az%2Fure+one&x=plain-2&api-version=2024-10-21",
+        "no route /v1?code=az%2fure%20one",
+        "no route with az/ure one",
+        r"no route with az\/ure one",
+        "x is plain-2",
+    ],
+)
+def test_the_parts_of_a_query_are_secrets_in_every_spelling(echo: str) -> None:
+    clean = redactor(QUERY).text(echo)
+    assert REDACTED in clean
+    assert not [secret for secret in ("ure one", "ure+one", "ure%20one", "plain-2") if secret in clean]
+
+
+def test_the_version_of_an_api_is_no_secret() -> None:
+    assert redactor(QUERY).text("unknown api-version 2024-10-21") == "unknown api-version 2024-10-21"
+
+
+@pytest.mark.parametrize(
+    ("values", "echo"),
+    [
+        ({"headers": (("Cookie", "sid=tok-9; theme=tok-99"),)}, "you are tok-9 in tok-99"),
+        ({"headers": (("X-Forward", "Bearer tok-9"),)}, "no tok-9"),
+        ({"headers": (("X-Upstream", "Basic dTp0b2stOQ=="),)}, "u may not tok-9"),
+        ({"url": "http://tok-9@server"}, "no tok-9"),
+        ({"extra_inputs": {"nested": [{"api_key": "tok-9"}], "max_tokens": 5}}, "no tok-9 in 5"),
+        ({"extra_inputs": {"auth": {"user": "tok-9"}}}, "no tok-9"),
+        ({"server_metrics_url": ("http://elsewhere/metrics?x=tok-9",)}, "no tok-9"),
+    ],
+)
+def test_other_places_of_secrets(values: dict[str, Any], echo: str) -> None:
+    clean = redactor(**values).text(echo)
+    assert REDACTED in clean
+    assert "tok-9" not in clean
+
+
+@given(st.integers(0, 60), st.sampled_from(["", "..."]))
+def test_a_secret_that_a_cut_broke_is_taken_out_too(length: int, end: str) -> None:
+    key = "sk-live-0123456789abcdefghijklmnop"
+    text = f"the server said {key}!"[:length]
+    clean = redactor(api_key=key).cut_text(text + end)
+    assert all(key[:n] not in clean for n in range(4, len(key)))
+    assert clean.startswith(text[: len("the server said ")])
+    assert clean.endswith(end)
+
+
+def test_a_field_of_a_row_that_names_a_secret() -> None:
+    clean = redactor().value({"api_key": "tok-9", "max_tokens": 3, "stop_tokens": "tok-9", "key": 4})
+    assert clean == {"api_key": REDACTED, "max_tokens": 3, "stop_tokens": "tok-9", "key": 4}
 
 
 def test_the_longer_secret_goes_first() -> None:

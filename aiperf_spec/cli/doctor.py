@@ -8,6 +8,7 @@ from aiperf_spec.adapters.description import EngineDescription, recognised
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.client.client import Client
+from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
@@ -44,6 +45,7 @@ def doctor(values: dict[str, Any]) -> None:
 
 async def _look(config: ProfileConfig) -> ServerInfo:
     server = split_endpoint(config.url)
+    redactor = Redactor(config, server)
     async with Client(config, server) as client:
         models = listed_models(await client.get_json(server.models))
         owner = models.get(config.model or "", next(iter(models.values()), None)) or None
@@ -57,7 +59,8 @@ async def _look(config: ProfileConfig) -> ServerInfo:
             settings = await client.get_json(f"{server.root}{description.settings_path}")
             version = version or _text(settings, "version")
             drafter = _text(settings, description.drafter_key)
-    return ServerInfo(owner, engine, version, drafter)
+    shown = (None if text is None else redactor.text(text) for text in (owner, engine, version, drafter))
+    return ServerInfo(*shown)
 
 
 def _text(answer: Any, key: str) -> str | None:

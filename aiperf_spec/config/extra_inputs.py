@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from aiperf_spec.config.secret_names import is_secret_input
 from aiperf_spec.errors import ConfigError
 
 
@@ -32,8 +33,15 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--extra-inputs {text!r}: not a JSON object: {error}") from None
+        raise _fault(text, f"not a JSON object: {error}") from None
     return dict(value)
+
+
+def _fault(text: str, problem: str, quoted: str | None = None, remedy: str | None = None) -> ConfigError:
+    # What names a secret is not shown: the text ends up in the logs of whatever runs this.
+    if is_secret_input(text):
+        return ConfigError(f"--extra-inputs: {problem}", remedy)
+    return ConfigError(f"--extra-inputs {text!r}: {problem}" + ("" if quoted is None else f" at {quoted!r}"), remedy)
 
 
 def _refuse_constant(name: str) -> None:
@@ -56,10 +64,8 @@ def _pairs(text: str) -> dict[str, Any]:
     while position < len(text):
         key, colon, _ = text[position:].partition(":")
         if not colon or not key.strip() or "," in key:
-            raise ConfigError(
-                f"--extra-inputs {text!r}: expected key:value, got {text[position:]!r}",
-                'put commas between pairs only, or give a JSON object: \'{"key": "a,b"}\'',
-            )
+            remedy = 'put commas between pairs only, or give a JSON object: \'{"key": "a,b"}\''
+            raise _fault(text, "expected key:value", text[position:], remedy)
         position += len(key) + 1
         pairs[key.strip()], position = _value(text, position)
     if not pairs:
@@ -74,9 +80,9 @@ def _value(text: str, start: int) -> tuple[Any, int]:
         try:
             value, end = _JSON.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"--extra-inputs {text!r}: {text[start:]!r} is not JSON: {error}") from None
+            raise _fault(text, f"not JSON: {error}", text[start:]) from None
         if text[end : end + 1] not in ("", ","):
-            raise ConfigError(f"--extra-inputs {text!r}: expected a comma before {text[end:]!r}")
+            raise _fault(text, "expected a comma", text[end:])
         return value, end + 1
     end = text.find(",", start)
     end = len(text) if end < 0 else end

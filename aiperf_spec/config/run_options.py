@@ -169,6 +169,7 @@ class RunOptions(Options):
         "INPUTS",
         "endpoint.extra",
         read=parse_extra_inputs,
+        secret=True,
         default={},
     )
 

@@ -28,6 +28,11 @@ class Server:
     implied_endpoint: str | None = None
     credentials: tuple[str, str] | None = None
 
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Return scheme, host and port: what a key is given for."""
+        return origin_of(self.root)
+
     def endpoint(self, endpoint_type: str) -> str:
         """Return the URL to which requests of this kind are posted."""
         path = next(path for path, kind in _ENDPOINT_PATHS.items() if kind == endpoint_type)
@@ -81,7 +86,7 @@ def split_endpoint(url: str) -> Server:
 
 
 def _parsed(url: str, given: str) -> tuple[SplitResult, int | None]:
-    shown = without_credentials(given)
+    shown = without_secrets(given)
     remedy = "give --url as http://HOST:PORT"
     if not given:
         raise ConfigError("--url is empty", remedy)
@@ -115,8 +120,18 @@ def _bracketed(text: str) -> str:
     return f"[{host}]{slash}{path}"
 
 
-def without_credentials(url: str) -> str:
-    """Return the URL as given, less user name and password."""
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Return scheme, host and port of an http or https URL, the scheme's own port where it names none."""
+    split = urlsplit(url)
+    scheme = split.scheme.lower()
+    return scheme, (split.hostname or "").lower(), split.port or (443 if scheme == "https" else 80)
+
+
+def without_secrets(url: str) -> str:
+    """Return the URL as given, less user name, password and query."""
     scheme = found.group() if (found := _SCHEME.match(url)) else ""
     # Up to the last @ of all: in a URL that is wrong, a password may hold an unescaped slash.
-    return scheme + url[len(scheme) :].rpartition("@")[2]
+    shown, mark, query = url[len(scheme) :].partition("?")
+    if "@" in query:
+        return f"{scheme}..."  # the rest of a password as well as a part of the query
+    return scheme + shown.rpartition("@")[2].partition("#")[0] + ("?..." if mark else "")

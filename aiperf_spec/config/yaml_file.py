@@ -17,6 +17,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings, split_set
 from aiperf_spec.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_DEPTH = 60
 _SINGULAR = {"model": "models", "url": "urls", "dataset": "datasets"}
@@ -147,6 +148,9 @@ class _YamlParser:
 
     def _key_variable(self, value: _Value) -> str:
         name = self._text(value)
+        if not _VARIABLE_NAME.fullmatch(name):
+            # It may be the key itself.
+            self._fail(value, "expected the name of an environment variable", "export NAME=KEY and write NAME here")
         if not (key := self._variable(name)):
             self._fail(value, f"the environment variable {name} is not set", f"export {name}=...")
         self._fields["api_key"] = key

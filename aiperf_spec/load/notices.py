@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
-from aiperf_spec.config.server_url import without_credentials
+from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
 from aiperf_spec.metrics.stats import loop_lag, percentile
@@ -47,7 +47,7 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
     if config.insecure:
         yield Notice(NoticeKind.INSECURE)
     if proxy is not None:
-        yield Notice(NoticeKind.PROXY, {"proxy": without_credentials(proxy)})
+        yield Notice(NoticeKind.PROXY, {"proxy": without_secrets(proxy)})
 
 
 def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:

@@ -146,7 +146,7 @@ class Requester:
         )
 
     def _shown(self, error: RequestError, status: int | None) -> RequestError:
-        message = self.redactor.text(error.message)
+        message = self.redactor.cut_text(error.message)
         if len(message) > _MESSAGE_LIMIT:
             message = message[:_MESSAGE_LIMIT] + "..."
         return RequestError(error.kind, message, status if error.status is None else error.status, error.cause_chain)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.config.server_url import Server, split_endpoint, without_credentials
+from aiperf_spec.config.server_url import Server, split_endpoint, without_secrets
 from aiperf_spec.config.settings import ProfileConfig
 
 
@@ -38,5 +38,5 @@ def _named(url: str) -> MetricsEndpoint:
     server = split_endpoint(full)
     split = urlsplit(full)
     path = split.path if split.path.strip("/") else "/metrics"
-    origin = f"{split.scheme.lower()}://{without_credentials(f'//{split.netloc}').removeprefix('//')}"
+    origin = f"{split.scheme.lower()}://{without_secrets(f'//{split.netloc}').removeprefix('//')}"
     return MetricsEndpoint(server, (f"{origin}{path}{server.query}",))

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiperf_spec.client.client import Client
+from aiperf_spec.config.redaction import Redactor, is_secret_header
 from aiperf_spec.config.server_url import Server
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.run import Notice, NoticeKind
@@ -119,8 +120,9 @@ class _EndpointScraper:
 class MetricsScraper:
     """Read the servers' metrics of one run; an asynchronous context manager. `notices` says what could not be read.
 
-    `client` is the run's, used where the metrics are on the run's own server; other servers get a client of their own
-    with the same certificates, proxies and headers.
+    `client` is the run's, used where the metrics are on the run's own server. Other servers get a client of their own
+    with the same certificates and proxies, but without the key and the headers that hold a secret: those were given for
+    `--url`. What a server says is written without the secrets that `redactor` knows.
     """
 
     def __init__(
@@ -128,8 +130,10 @@ class MetricsScraper:
         config: ProfileConfig,
         server: Server,
         client: Client,
+        redactor: Redactor,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
+        self._redactor = redactor
         self.notices: list[Notice] = []
         self._readers: list[_EndpointScraper] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -138,9 +142,9 @@ class MetricsScraper:
             return
         for target in metrics_endpoints(config, server):
             chosen = client
-            if not _same_origin(target.server, server):
-                # Credentials in a URL are meant for it, and go before the run's key.
-                own = config.model_copy(update={"api_key": None}) if target.server.credentials else config
+            if not _shares_secrets(target.server, server):
+                headers = tuple(pair for pair in config.headers if not is_secret_header(*pair))
+                own = config.model_copy(update={"api_key": None, "headers": headers})
                 chosen = Client(own, target.server, clock=clock)
                 self._stack.push_async_exit(chosen)
             self._readers.append(_EndpointScraper(target, chosen, clock))
@@ -166,7 +170,10 @@ class MetricsScraper:
         # A run that was stopped by now sends nothing more, and has no use for a notice.
         failed = [reader for reader in self._readers if not reader.begun] if in_time else []
         for reader in failed:
-            values = {"url": reader.target.shown, "reason": reader.problem or f"no answer in {PATIENCE_SECONDS:g} s"}
+            values = {
+                "url": reader.target.shown,
+                "reason": self._redactor.cut_text(reader.problem) or f"no answer in {PATIENCE_SECONDS:g} s",
+            }
             self.notices.append(Notice(NoticeKind.NO_SERVER_METRICS, values))
         self._readers = [reader for reader in self._readers if reader.begun]
         self._tasks = [asyncio.create_task(reader.watch()) for reader in self._readers]
@@ -184,7 +191,7 @@ class MetricsScraper:
         for reader, (settled, reads) in zip(self._readers, begun, strict=True):
             reader.settled &= settled
             if len(reader.snapshots.reads) == reads or not _finished(reader):
-                values = {"url": reader.target.shown, "reason": reader.problem or "no answer"}
+                values = {"url": reader.target.shown, "reason": self._redactor.cut_text(reader.problem) or "no answer"}
                 self.notices.append(Notice(NoticeKind.SERVER_METRICS_LOST, values))
                 continue
             if reader.failed:
@@ -196,12 +203,12 @@ class MetricsScraper:
         endpoints = [reader.scrapes(wall_offset_ns) for reader in complete]
         _number(endpoints)
         snapshots_by_url = {scrapes.url: reader.snapshots for scrapes, reader in zip(endpoints, complete, strict=True)}
-        return ServerMetrics(
-            endpoints,
-            start_ns + wall_offset_ns,
-            end_ns + wall_offset_ns,
-            metric_deltas(snapshots_by_url, start_ns, end_ns),
-        )
+        metrics = metric_deltas(snapshots_by_url, start_ns, end_ns)
+        for metric in metrics.values():
+            metric.description = self._redactor.text(metric.description)
+            for series in metric.series:
+                series.labels = self._redactor.value(series.labels)
+        return ServerMetrics(endpoints, start_ns + wall_offset_ns, end_ns + wall_offset_ns, metrics)
 
     async def _halt(self) -> None:
         for task in self._tasks:
@@ -228,9 +235,9 @@ def _finished(reader: _EndpointScraper) -> bool:
     return True
 
 
-def _same_origin(one: Server, other: Server) -> bool:
-    # Credentials in a URL of metrics are for that endpoint, so it is another client's.
-    return one.root.split("/")[:3] == other.root.split("/")[:3] and one.credentials in (None, other.credentials)
+def _shares_secrets(one: Server, other: Server) -> bool:
+    # Credentials in a URL of metrics are for that endpoint, and go before the run's own.
+    return one.origin == other.origin and one.credentials in (None, other.credentials)
 
 
 async def _within(

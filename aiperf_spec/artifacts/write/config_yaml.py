@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import yaml
 
 from aiperf_spec.config.option_table import keys_of
-from aiperf_spec.config.redaction import REDACTED, Redactor
+from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.secret_names import REDACTED, is_secret_input
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.models.run import RunInfo
@@ -32,6 +33,8 @@ def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
     fields["url"] = [_url(config.url, redactor)]
     if config.server_metrics_url:
         fields["server_metrics_url"] = [_url(url, redactor, "metrics") for url in config.server_metrics_url]
+    if config.extra_inputs:
+        fields["extra_inputs"] = {name: _input(value, redactor, name) for name, value in config.extra_inputs.items()}
     if config.headers:
         fields["headers"] = {name: _header(name, value, redactor) for name, value in config.headers}
     if config.api_key:
@@ -87,6 +90,14 @@ def _variable(*words: str) -> str:
 def _header(name: str, value: str, redactor: Redactor) -> str:
     shown = redactor.headers({name: value})[name]
     return _variable("header", name) if REDACTED in shown else str(_escaped(shown))
+
+
+def _input(value: Any, redactor: Redactor, *path: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _input(item, redactor, *path, name) for name, item in value.items()}
+    if isinstance(value, str) and value and is_secret_input(path[-1]):
+        return _variable("extra", *path)
+    return _escaped(redactor.value(value))
 
 
 def _url(url: str, redactor: Redactor, *of: str) -> str:

@@ -6,6 +6,8 @@ from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import error_details, to_json
 from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json
 from aiperf_spec.config.choices import ExportLevel
+from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import STAT_NAMES, Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
@@ -121,7 +123,7 @@ def input_config(result: RunResult) -> dict[str, Any]:
             "type": config.endpoint_type,
             "streaming": config.streaming,
             "use_server_token_count": config.use_server_token_count,
-            "extra": extra,
+            "extra": Redactor(config, split_endpoint(config.url)).value(extra),
         },
         "datasets": [_dataset(result)],
         "phases": phases,
