@@ -25,18 +25,21 @@ def open_binary(path: Path) -> BinaryIO:
     return path.open("rb", buffering=_BLOCK)
 
 
-def blocks(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield whole lines, many at a time: those that begin within these bytes of a file, or up to its end."""
+def lines(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """Yield the lines that begin within these bytes of a file, or up to its end."""
     with open_binary(path) as file:
         if start:
             # The line that begins exactly at `start` is ours; one that began before it is the part's before.
             file.seek(start - 1)
             start += len(file.readline()) - 1
-        while block := file.read(_BLOCK if end is None else min(_BLOCK, max(end - start, 0))):
-            if not block.endswith(b"\n"):
-                block += file.readline()
-            start += len(block)
-            yield block
+        if end is None:
+            yield from file
+            return
+        for line in file:
+            if start >= end:
+                return
+            start += len(line)
+            yield line
 
 
 def load_json(folder: Path, name: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
-from aiperf_spec.artifacts.read.files import blocks
+from aiperf_spec.artifacts.read.files import lines
 from aiperf_spec.models.identities import MAX_COUNT, check_identities
 
 Terms = tuple[int, int, int]
@@ -28,7 +28,7 @@ Terms = tuple[int, int, int]
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _NOTHING = (0,) * 9
-_BLOCKS_AT_ONCE = 64
+_LINES_AT_ONCE = 1000
 _DIGITS = b"0123456789"
 _ZERO = ord("0")
 _MANY_STEPS = 10_000
@@ -137,19 +137,18 @@ _ACCEPTANCE = b'"}},"spec_decode_acceptance":{'
 _decode = Decoder(RecordLine).decode
 
 
-def decode_line(text: bytes, first: int = 0, last: int | None = None) -> RecordLine:
-    """Return the line that is at these places of a text; raise one of `NO_RECORD` where it is no record."""
-    last = len(text) if last is None else last
+def decode_line(text: bytes) -> RecordLine:
+    """Return what a line says; raise one of `NO_RECORD` where it is no record."""
     # As both programs write a line, its metrics can be cut out. A quotation mark within a string is escaped, so these
     # are keys; where they are keys of anything deeper, what is left is no JSON, and the whole line is decoded instead.
-    cut_to = text.rfind(_ACCEPTANCE, first, last)
-    cut_from = text.rfind(_METRICS, first, cut_to) if cut_to > 0 else -1
+    cut_to = text.rfind(_ACCEPTANCE)
+    cut_from = text.rfind(_METRICS, 0, cut_to) if cut_to > 0 else -1
     if cut_from > 0:
         try:
-            return _decode(text[first : cut_from + 1] + text[cut_to + 3 : last])
+            return _decode(text[: cut_from + 1] + text[cut_to + 3 :])
         except NO_RECORD:
             pass
-    return _decode(text[first:last])
+    return _decode(text)
 
 
 @dataclass(slots=True)
@@ -183,26 +182,21 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
     """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
     part = Sums()
     terms: dict[str | None, list[Terms]] = defaultdict(list)
-    for number, block in enumerate(blocks(path, start, end), start=1):
-        first = 0
-        while first < len(block):
-            last = block.find(b"\n", first)
-            last = len(block) if last < 0 else last
-            try:
-                line = decode_line(block, first, last)
-            except NO_RECORD:
-                part.unreadable += bool(block[first:last].strip())
-            else:
-                metadata, found = line.metadata, line.spec_decode_acceptance
-                if line.measured:
-                    part.succeeded += 1
-                    if metadata.turn_index:
-                        part.has_turns = True
-                    if found is not None:
-                        counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
-                        terms[metadata.source_kind or None].append(counts)
-            first = last + 1
-        if number % _BLOCKS_AT_ONCE == 0:
+    for number, text in enumerate(lines(path, start, end), start=1):
+        try:
+            line = decode_line(text)
+        except NO_RECORD:
+            part.unreadable += bool(text.strip())
+            continue
+        if line.measured:
+            metadata, found = line.metadata, line.spec_decode_acceptance
+            part.succeeded += 1
+            if metadata.turn_index:
+                part.has_turns = True
+            if found is not None:
+                counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
+                terms[metadata.source_kind or None].append(counts)
+        if number % _LINES_AT_ONCE == 0:
             part.add(terms)
             terms.clear()
     part.add(terms)

@@ -66,8 +66,9 @@ def _in_processes(path: Path) -> RecordTotals:
     if processes == 1:
         totals.take(read_part(path, 0, None))
         return totals
-    # One part is read here, while the other processes start.
-    edges = [size * i // processes for i in range(processes + 1)]
+    # One part is read here, and is larger by what can be read while the other processes start.
+    head_start = _SHARE // 2
+    edges = [0, *(head_start + (size - head_start) * i // processes for i in range(1, processes)), size]
     spawn = get_context("spawn")
     with ProcessPoolExecutor(processes - 1, mp_context=spawn, initializer=ignore_interrupt) as executor:
         others = executor.map(read_part, [path] * (processes - 1), edges[1:-1], edges[2:])
