@@ -162,6 +162,10 @@ def simulate(
     step_time_ms: Annotated[float, typer.Option(help="Time of one verify step.", min=0)] = 4.0,
     prefill_time_ms: Annotated[float, typer.Option(help="Time to the first token.", min=0)] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the drafter.")] = 0,
+    stretch_tokens: Annotated[
+        int | None,
+        typer.Option(help="Mean length of stretches of easy and hard text. Left out: none.", min=1),
+    ] = None,
     fault: Annotated[
         list[str] | None, typer.Option(help="NAME:SHARE, repeatable: a fault for this share of requests.")
     ] = None,
@@ -177,6 +181,7 @@ def simulate(
         step_time_ms=step_time_ms,
         prefill_time_ms=prefill_time_ms,
         seed=seed,
+        stretch_tokens=stretch_tokens,
         faults=fault or [],
     )
 

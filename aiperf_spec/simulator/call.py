@@ -158,6 +158,7 @@ def read_call(
                 ignore_eos=bool(body.get("ignore_eos")),
                 # Only the n-gram drafter captured from vLLM proposed fewer tokens than it may.
                 short_drafts=config.engine == "vllm",
+                stretch_tokens=config.stretch_tokens,
             )
             index = len(generations)
             response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")

@@ -63,6 +63,8 @@ class SimulatorConfig:
     acceptance: float | None = None
     max_model_len: int = 8192
     default_max_tokens: int = 64
+    stretch_tokens: int | None = None
+    """Mean length of the stretches of easy and of hard text in an answer; None makes all its text equally hard."""
     data_parallel: int = 1
     """Engines behind the server, each with counters of its own."""
     faults: tuple[tuple[str, float], ...] = ()
@@ -78,7 +80,7 @@ class SimulatorConfig:
         for name in ("step_time_ms", "prefill_time_ms"):
             if not 0.0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name} must be a non-negative number, got {getattr(self, name)}")
-        for name in ("num_spec_tokens", "max_model_len", "default_max_tokens", "data_parallel"):
+        for name in ("num_spec_tokens", "max_model_len", "default_max_tokens", "stretch_tokens", "data_parallel"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")

@@ -11,6 +11,8 @@ from typing import Literal
 
 POSITION_DECAY = 0.93
 SHORT_DRAFT_SHARE = 0.04
+EASE = 4.0
+"""By how much easy text raises the odds that a draft token is accepted; hard text divides them by as much."""
 
 # Natural lengths are log-normal, so that some answers end by themselves under any limit.
 _LENGTH_MEDIAN = 110
@@ -81,6 +83,19 @@ def acceptance_curve(first: float, draft_length: int) -> tuple[float, ...]:
     return tuple(first * POSITION_DECAY**i for i in range(draft_length))
 
 
+def easy_places(seed: int, places: int, mean: int) -> list[bool]:
+    """Say of each place in an output whether its text is easy: stretches of easy and hard text by turns.
+
+    A stretch has `mean` tokens on average. The seed of the sequence alone decides, so that drafts of any length meet
+    the same text.
+    """
+    rng = Random(seed ^ 0x7E87)
+    easy = [rng.random() < 0.5]
+    for _ in range(places - 1):
+        easy.append(easy[-1] ^ (rng.random() < 1 / mean))
+    return easy
+
+
 def natural_length(seed: int) -> int:
     """Return the number of tokens after which the sequence would end by itself."""
     length = math.exp(math.log(_LENGTH_MEDIAN) + _LENGTH_SIGMA * Random(seed ^ 0x1E17).gauss(0.0, 1.0))
@@ -96,12 +111,14 @@ def draw_sequence(
     min_tokens: int = 0,
     ignore_eos: bool = False,
     short_drafts: bool = False,
+    stretch_tokens: int | None = None,
 ) -> Draw:
     """Draw one sequence of at most `max_tokens` tokens.
 
     Prefill gives the first token and every verify step its accepted tokens and one more. Steps do not
     depend on the limit: a shorter limit sees a prefix of the same steps. `short_drafts` lets a step
     propose fewer than `draft_length` tokens, as an n-gram drafter does when its match runs out.
+    `stretch_tokens` gives the text stretches of this mean length, easy and hard by turns.
     """
     rng = Random(seed)
     curve = acceptance_curve(first_acceptance, draft_length)
@@ -111,11 +128,18 @@ def draw_sequence(
     accepted: list[int] = []
     drafted: list[int] = []
     chunks = [1]
-    left = (natural if ends_itself else limit) - 1
+    length = natural if ends_itself else limit
+    easy = easy_places(seed, length + draft_length, stretch_tokens) if stretch_tokens else []
+    left = length - 1
     while left > 0:
         proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else draft_length
         drafted.append(proposed)
-        accepted.append(_leading_successes(rng, curve[:proposed]))
+        chances = curve[:proposed]
+        if easy:
+            places = easy[length - left : length - left + proposed]
+            factors = (EASE if place else 1 / EASE for place in places)
+            chances = tuple(map(_with_odds, chances, factors))
+        accepted.append(_leading_successes(rng, chances))
         chunks.append(min(left, accepted[-1] + 1))
         left -= chunks[-1]
     return Draw(tuple(accepted), tuple(drafted), tuple(chunks), "stop" if ends_itself else "length")
@@ -124,6 +148,10 @@ def draw_sequence(
 def _proposed(rng: Random, draft_length: int, *, first: bool) -> int:
     short = rng.random() < (0.5 if first else SHORT_DRAFT_SHARE)
     return rng.randint(1, draft_length) if short else draft_length
+
+
+def _with_odds(chance: float, factor: float) -> float:
+    return chance * factor / (chance * factor + 1 - chance)
 
 
 def _leading_successes(rng: Random, curve: tuple[float, ...]) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 from hypothesis import given
@@ -10,6 +11,7 @@ from aiperf_spec.simulator.drafter import (
     acceptance_curve,
     digest,
     draw_sequence,
+    easy_places,
     natural_length,
     uniform,
 )
@@ -24,6 +26,7 @@ draws = st.builds(
     min_tokens=st.integers(0, 50),
     ignore_eos=st.booleans(),
     short_drafts=st.booleans(),
+    stretch_tokens=st.none() | st.integers(1, 50),
 )
 
 
@@ -91,6 +94,19 @@ def test_short_drafts_happen_only_where_asked_for() -> None:
     short = draw_sequence(3, short_drafts=True, **settings)
     assert set(short.drafted) > {5}
     assert short.num_drafted < 5 * short.steps
+
+
+def test_easy_text_is_accepted_better_wherever_it_stands() -> None:
+    settings: dict[str, Any] = {"first_acceptance": 0.5, "max_tokens": 20_000, "ignore_eos": True}
+    for k in (1, 4):
+        draw = draw_sequence(5, draft_length=k, stretch_tokens=30, **settings)
+        easy = easy_places(5, 20_000 + k, 30)
+        starts = list(accumulate(draw.chunks))[:-1]
+        for wanted, chance in ((True, 0.8), (False, 0.2)):
+            first = [a > 0 for a, start in zip(draw.accepted, starts, strict=True) if easy[start] is wanted]
+            assert abs(sum(first) / len(first) - chance) < 0.03
+        changes = sum(one != other for one, other in pairwise(easy))
+        assert abs(len(easy) / (changes + 1) - 30) < 4
 
 
 def test_digest_is_stable_and_unambiguous() -> None:
