@@ -42,6 +42,11 @@ CONTENT: list[tuple[dict[str, Any], str, str]] = [
     ({"reasoning": "hm", "reasoning_content": None}, "", "hm"),
     ({"reasoning": "hm", "reasoning_content": ""}, "", "hm"),
     ({"content": "hi", "reasoning_content": "hm"}, "hi", "hm"),
+    ({"thinking": "hm"}, "", "hm"),
+    ({"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, "", "hm"),
+    ({"reasoning": "hm", "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}, "", "hm"),
+    ({"content": "", "audio": {"id": "a", "data": "UklGRg=="}}, "", ""),
+    ({"audio": {"transcript": "hi"}}, "", ""),
     ({"refusal": "no"}, "no", ""),
     ({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]}, "", ""),
     ({"tool_calls": [{"index": 0, "function": {"arguments": "{"}}]}, "", ""),
@@ -76,6 +81,12 @@ def test_what_is_content(fields: dict[str, Any], text: str, reasoning: str, role
         {"role": "assistant", "content": "", "reasoning_content": None, "tool_calls": None, "refusal": None},
         {"reasoning": ""},
         {"reasoning": 1},
+        {"thinking": ""},
+        {"thinking": 1},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
+        {"reasoning_details": []},
+        {"audio": {"id": "a"}},
+        {"audio": "x"},
         {"tool_calls": []},
         {"function_call": None},
         {"refusal": ""},
@@ -87,6 +98,22 @@ def test_what_is_no_content(fields: dict[str, Any]) -> None:
     response = parse(delta(**fields))
     assert (response.is_content, response.text, response.reasoning) == (False, "", "")
     assert response.choice_indices == (0,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "unread"),
+    [
+        ({"role": "assistant", "name": "bot"}, ()),
+        ({"thought": "hm"}, ("thought",)),
+        ({"thought": [{"text": "hm"}], "content": None}, ("thought",)),
+        ({"thought": {"text": "hm"}, "plan": ["x"], "seed": 7, "flag": True, "empty": ""}, ("thought", "plan")),
+        ({"role": "assistant", "content": {"text": "x"}}, ("content",)),
+        ({"thought": [[[["x"]]]]}, ()),
+        ({"content": "x", "provider": "p"}, ()),
+    ],
+)
+def test_text_that_is_not_read_is_seen_where_there_is_no_content(fields: Any, unread: tuple[str, ...]) -> None:
+    assert parse(delta(**fields)).unread_fields == unread
 
 
 def test_text_completions() -> None:

@@ -29,7 +29,7 @@ from aiperf_spec.profiling import Hooks, profile, profile_async
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_table
 from tests.answering import Answer, answering
-from tests.raw_server import DONE, USAGE, Call, send_stream, serving, token
+from tests.raw_server import DONE, USAGE, Call, event, send_stream, serving, token
 from tests.support import Simulate
 from tests.waiting import PATIENCE_SECONDS, happens, lines_of, wait_until
 
@@ -153,6 +153,21 @@ def test_a_rate_of_conversations_is_that_of_their_starts_and_is_shown_as_such(
     assert "20 conversations/s, constant" in shown
     requests_a_second = 24 / (summarise(result.records).run_values["benchmark_duration"])
     assert f"{requests_a_second:.2f} requests/s" in shown
+
+
+async def test_text_in_a_field_that_is_not_read_is_told() -> None:
+    def thought(text: str) -> bytes:
+        return event({"choices": [{"index": 0, "delta": {"thought [b]": text}}]})
+
+    async def respond(call: Call, writer: asyncio.StreamWriter) -> None:
+        await send_stream(writer, *map(thought, "abcde"), token("a"), token("b", "stop"), USAGE, DONE)
+
+    async with serving(respond) as server:
+        config = ProfileConfig.create(url=server.url, model="m", server_metrics=False, request_count=2, temperature=0)
+        result = await profile_async(config, Hooks())
+    [said] = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.UNREAD_FIELDS]
+    assert said.startswith("in 2 responses of 2, most chunks without content carry text in a field that is not read, ")
+    assert "thought [b]" in said
 
 
 @pytest.mark.parametrize(("limit", "legacy"), [(1, False), (1, True), (2, False)])

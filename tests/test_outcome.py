@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.models.run import ErrorKind
-from aiperf_spec.wire.outcome import Timing, answer_message, request_failure, timing
+from aiperf_spec.wire.outcome import Timing, answer_message, request_failure, timing, unread_fields
 from aiperf_spec.wire.response_reader import ResponseReader
 
 OPENER = ParsedResponse(1, choice_indices=(0,))
@@ -203,3 +204,17 @@ def test_a_whole_message_keeps_its_calls() -> None:
     message = answer_message(reader.responses)
     assert message["content"] == "x"
     assert [made["function"]["name"] for made in message["tool_calls"]] == ["f", "f"]
+
+
+@pytest.mark.parametrize(
+    ("times", "empty", "content", "named"),
+    [(3, 2, 50, ("thought",)), (3, 3, 0, ()), (2, 0, 50, ()), (0, 2, 5, ())],
+    ids=["most", "half", "a role and a finish reason", "none"],
+)
+def test_a_field_is_named_where_most_chunks_without_content_carry_text_in_it(
+    times: int, empty: int, content: int, named: tuple[str, ...]
+) -> None:
+    chunk = ParsedResponse(0, choice_indices=(0,))
+    responses = [replace(chunk, unread_fields=("thought",))] * times + [chunk] * empty
+    responses += [replace(chunk, text="a", is_content=True)] * content + [ParsedResponse(0, usage=Usage(1, 2))] * 9
+    assert unread_fields(responses) == named

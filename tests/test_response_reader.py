@@ -287,7 +287,9 @@ CALLS = st.sampled_from([None, [], [{"index": 0, "function": {"arguments": "{"}}
 DELTA = st.builds(
     lambda fields, calls: {**fields, **({} if calls is None else {"tool_calls": calls})},
     st.dictionaries(
-        st.sampled_from(["content", "reasoning", "reasoning_content", "refusal", "role"]), TEXT, max_size=3
+        st.sampled_from(["content", "reasoning", "reasoning_content", "thinking", "thought", "refusal", "role"]),
+        TEXT | TEXT.map(lambda text: [{"type": "reasoning.text", "text": text}]),
+        max_size=3,
     ),
     CALLS,
 )
@@ -350,7 +352,13 @@ def test_a_reader_is_not_taken_in_by_the_same_text_elsewhere(first: str, second:
     same_with_cuts([event.encode() for event in events])
 
 
-@given(fields=DELTA, first=TEXT, second=TEXT, key=st.sampled_from(["content", "reasoning", "text"]), write=WRITTEN)
+@given(
+    fields=DELTA,
+    first=TEXT,
+    second=TEXT,
+    key=st.sampled_from(["content", "reasoning", "thinking", "text"]),
+    write=WRITTEN,
+)
 def test_a_reader_tells_texts_apart(fields: dict[str, Any], first: str, second: str, key: str, write: Any) -> None:
     chunks = [{"choices": [{"index": 0, "delta": {**fields, key: text}}]} for text in (first, second, first, second)]
     same_with_cuts([write(chunk) for chunk in chunks])

@@ -1,6 +1,7 @@
 """Find what a run has to say beside its figures."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from aiperf_spec.adapters.registry import known_engines
@@ -25,6 +26,10 @@ _LATE_MS = 50.0
 _CONNECTING = 0.05
 """The share by which opening connections may move the time to first token without a word."""
 
+_LISTED = 4
+"""Unknown fields that are named: a server may send a new one with every response."""
+_NAME_LIMIT = 60
+
 
 def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> Iterator[Notice]:
     """Yield the notices of a run, in the order in which they are to be read."""
@@ -37,6 +42,9 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
     if good and config.temperature is None and "temperature" not in config.extra_inputs:
         yield Notice(NoticeKind.UNPINNED_SAMPLING)
     yield from _prompts(result.dataset, profiled)
+    unread = Counter(name for record in profiled for name in record.unread_fields)
+    for name, count in unread.most_common(_LISTED):
+        yield Notice(NoticeKind.UNREAD_FIELDS, {"name": name[:_NAME_LIMIT], "count": count, "of": len(profiled)})
     yield from _tokens(config, good)
     yield from _client(result, profiled)
     yield from _connecting(good)

@@ -24,7 +24,7 @@ from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths
-from aiperf_spec.wire.outcome import Timing, request_failure, timing
+from aiperf_spec.wire.outcome import Timing, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
@@ -142,6 +142,7 @@ class Requester:
             status=trace.status,
             retried=trace.retried,
             max_tokens=output_limit(body),
+            unread_fields=unread_fields(responses) if reader.is_stream else (),
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )
 

@@ -46,6 +46,8 @@ class ParsedResponse:
     spec_decode_stats: Any = None
     engine_timings: dict[tuple[str, ...], dict[str, Any]] | None = None
     """The objects with an engine's own measurements of the request, by the path at which they were found."""
+    unread_fields: tuple[str, ...] = ()
+    """Fields of its deltas that carry text and are not known; looked for where there is no content."""
     tool_calls: tuple[dict[str, Any], ...] = ()
     """Tool calls, or the pieces of them that a stream brings, as they came."""
     error: str | None = None

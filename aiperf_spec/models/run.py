@@ -160,6 +160,8 @@ class RequestRecord:
     """Turns of its conversation that were given up because this one failed, or `--benchmark-duration` was over."""
     max_tokens: int | None = None
     """The tokens that its body let the answer have; None where it did not say."""
+    unread_fields: tuple[str, ...] = ()
+    """Unknown fields in which most of its chunks without content carried text."""
     raw: RawExchange | None = None
 
     @property
@@ -197,6 +199,7 @@ class NoticeKind(StrEnum):
     ADAPTER = "adapter"
     TOKENS_FROM_USAGE = "tokens_from_usage"
     NO_TOKEN_COUNTS = "no_token_counts"
+    UNREAD_FIELDS = "unread_fields"
     ZERO_USAGE = "zero_usage"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
     MAX_TOKENS_IGNORED = "max_tokens_ignored"

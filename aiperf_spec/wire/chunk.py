@@ -12,6 +12,8 @@ import orjson
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.wire.sse import SSEEvent
 
+_NO_TEXT = frozenset({"role", "name"})
+"""Fields of a delta whose text is none of the answer's."""
 _SHOWN = 200
 """Characters of an unreadable event that its error message shows."""
 
@@ -113,6 +115,28 @@ def _read_choice(choice: dict[str, Any], position: int, response: ParsedResponse
     if refusal and isinstance(refusal, str):
         response.text += refusal
         response.is_content = True
+    if not response.is_content:
+        _read_rare_content(delta, response)
+
+
+def _read_rare_content(delta: dict[str, Any], response: ParsedResponse) -> None:
+    filled = {name: value for name, value in delta.items() if value and name not in _NO_TEXT}
+    if not filled:
+        return
+    # OpenRouter puts reasoning into `reasoning_details`, with or without `reasoning`; others send `thinking`.
+    thinking, details, audio = filled.get("thinking"), filled.get("reasoning_details"), filled.get("audio")
+    reasoning = thinking if isinstance(thinking, str) else _parts_text(details) if isinstance(details, list) else ""
+    response.reasoning += reasoning
+    spoken = isinstance(audio, dict) and bool(audio.get("data") or audio.get("transcript"))
+    response.is_content = bool(reasoning) or spoken
+    if not response.is_content:
+        response.unread_fields += tuple(name for name, value in filled.items() if _carries_text(value))
+
+
+def _carries_text(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return any(text and isinstance(text, str) for text in texts)
 
 
 def _parts_text(parts: list[Any]) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from operator import sub
 from typing import Any, NamedTuple
 
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import ErrorKind, RequestError
+
+_FEW = 3
 
 
 def request_failure(responses: list[ParsedResponse], *, is_stream: bool) -> RequestError | None:
@@ -62,6 +65,18 @@ def timing(responses: list[ParsedResponse], *, is_stream: bool) -> Timing:
     if not stamps:
         return Timing(chunk_gaps_ns=array("I"))
     return Timing(stamps[0], stamps[-1], pack_gaps(list(map(sub, stamps[1:], stamps))))
+
+
+def unread_fields(responses: list[ParsedResponse]) -> tuple[str, ...]:
+    """Return the unknown fields that carried text in most events of a stream without content, and in 3 at least.
+
+    What stands beside a role or a finish reason alone is a gateway's own data.
+    """
+    found = Counter(name for response in responses for name in dict.fromkeys(response.unread_fields))
+    if not found:
+        return ()
+    without = sum(1 for response in responses if response.choice_indices and not response.is_content)
+    return tuple(name for name, times in found.items() if times >= _FEW and 2 * times > without)
 
 
 def pack_gaps(gaps: Sequence[int]) -> array[int]:

@@ -31,7 +31,7 @@ _DATA = b"data: "
 _END = b"\n\n"
 _TEXT_KEYS = tuple(
     f'"{name}":{space}"'.encode()
-    for name in ("content", "text", "reasoning_content", "reasoning")
+    for name in ("content", "text", "reasoning_content", "reasoning", "thinking")
     for space in ("", " ")
 )
 

@@ -9,6 +9,8 @@ import orjson
 from aiperf_spec.artifacts import names
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase
+from aiperf_spec.wire.chunk import parse_event
+from aiperf_spec.wire.sse import SSEEvent
 
 
 def load_answers(folder: Path, indexes: Collection[int]) -> dict[int, PromptAndAnswer]:
@@ -43,19 +45,6 @@ def _answer(responses: list[dict[str, Any]]) -> str:
         for data in [packet["value"] for packet in response.get("packets", ()) if packet["name"] == "data"] or [
             response.get("text", "")
         ]:
-            parts += _pieces(data)
+            said = parse_event(SSEEvent(data.encode()), 0, ())
+            parts += [] if said is None else [said.reasoning, said.text]
     return "".join(parts)
-
-
-def _pieces(data: str) -> list[str]:
-    try:
-        choices = orjson.loads(data)["choices"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return []  # [DONE], or an error
-    pieces = []
-    for choice in choices if isinstance(choices, list) else []:
-        said = choice.get("delta") or choice.get("message") or choice
-        for key in ("reasoning_content", "reasoning", "content", "text"):
-            if isinstance(said.get(key), str):
-                pieces.append(said[key])
-    return pieces
