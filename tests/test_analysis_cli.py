@@ -46,7 +46,7 @@ def test_a_run_is_analysed_on_screen_and_in_a_file(engine: str, simulate: Simula
     pooled = summary["spec_decode_token_weighted_acceptance_length"]["avg"]
     assert found["run"]["length"]["value"] == pytest.approx(pooled)
     assert found["run"]["length"]["low"] < pooled < found["run"]["length"]["high"]
-    assert found["clusters"] == "requests"
+    assert found["clusters"] == "prompts"
     assert len(found["categories"]) == 11
     assert "Speed-up, measured" in result.stdout
     assert "Acceptance by position in the draft" in result.stdout
@@ -147,6 +147,74 @@ def test_runs_are_compared(simulate: Simulate, tmp_path: Path) -> None:
     assert (comparison["paired"], comparison["pairs"], comparison["misleads"]) == (True, 33, [])
     assert comparison["categories"].keys() == analysis(tmp_path / "a")["categories"].keys()
     assert document["gates"][0]["results"][0]["passed"] is True
+
+
+def prompts_file(folder: Path, words: str, count: int = 12) -> Path:
+    folder.mkdir()
+    file = folder / "prompts.jsonl"
+    file.write_text("".join(json.dumps({"text": f"{words} {i}."}) + "\n" for i in range(count)))
+    return file
+
+
+def test_unrelated_prompts_of_one_file_name_are_no_pairs(simulate: Simulate, tmp_path: Path) -> None:
+    url = simulate("vllm").url
+    for name, words_of in (("a", "Explain number"), ("b", "Sing of the river"), ("moved", "Explain number")):
+        file = prompts_file(tmp_path / f"{name}-prompts", words_of)
+        assert profile(url, tmp_path / name, "--input-file", str(file), "--request-count", "12").exit_code == 0
+    a, b, moved = (str(tmp_path / name) for name in ("a", "b", "moved"))
+    other = json.loads(invoke("compare", a, b, "--format", "json").stdout)["comparisons"][0]
+    assert (other["paired"], other["pairs"], other["paired_by"]) == (False, 0, "content")
+    assert [mismatch["kind"] for mismatch in other["misleads"]] == ["prompts"]
+    same = json.loads(invoke("compare", a, moved, "--format", "json").stdout)["comparisons"][0]
+    assert (same["paired"], same["pairs"], same["misleads"]) == (True, 12, [])
+    # Of a strict gate, too: paired by "line-3" the two files would seem to differ in every line.
+    gate = ("--require", "acceptance_length >= 0.99 * base", "--strict", "--format", "json")
+    apart = [json.loads(invoke("compare", a, folder, *gate).stdout)["gates"][0] for folder in (b, moved)]
+    unpaired, paired = (each["results"][0]["apart"] for each in apart)
+    assert unpaired["high"] - unpaired["low"] > 5 * (paired["high"] - paired["low"])
+
+
+def test_clients_that_send_the_same_prompts_add_no_prompts(simulate: Simulate, tmp_path: Path) -> None:
+    url, file = simulate("vllm").url, prompts_file(tmp_path / "prompts", "Explain number")
+    for client in ("one", "two"):
+        more = ("--input-file", str(file), "--request-count", "24", "--workers", "2")
+        assert profile(url, tmp_path / "runs" / client, *more).exit_code == 0
+    runs = str(tmp_path / "runs")
+    document = json.loads(invoke("report", runs, "--pool", "--intervals", "--format", "json").stdout)
+    (row,) = document["rows"]
+    assert (row["overall_pooled"]["requests"], row["overall_pooled"]["prompts"]) == (48, 12)
+    lines = (tmp_path / "runs" / "one" / "profile_export.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["metadata"]["prompt_hash"] for line in lines}) == 12
+    found = analysis(tmp_path / "runs" / "one")["run"]["length"]
+    assert found["n"] == 12
+
+
+def test_several_runs_are_one_side(simulate: Simulate, tmp_path: Path) -> None:
+    names = ("a1", "a2", "a3", "b1", "b2", "b3")
+    for name in names:
+        assert profile(simulate("vllm").url, tmp_path / name, "--request-count", "12").exit_code == 0
+    folders = {name: str(tmp_path / name) for name in names}
+    base = [text for name in names[:3] for text in ("--base", folders[name])]
+    candidate = [text for name in names[3:] for text in ("--candidate", folders[name])]
+    document = json.loads(invoke("compare", *base, *candidate, "--format", "json").stdout)
+    (comparison,) = document["comparisons"]
+    latency, rate = (comparison["metrics"][tag] for tag in ("inter_token_latency", "request_throughput"))
+    # Whether it is worse depends on how busy the machine is; that it is judged does not.
+    for row in (latency, rate):
+        assert row["verdict"] != "not judged"
+        assert row["difference"]["n"] == 3
+        assert row["difference"]["low"] < row["difference"]["value"] < row["difference"]["high"]
+    single = json.loads(invoke("compare", folders["a1"], folders["b1"], "--format", "json").stdout)["comparisons"][0]
+    assert single["metrics"]["inter_token_latency"]["verdict"] == "not judged"
+    mixed = json.loads(invoke("compare", *base, folders["b1"], folders["b2"], "--format", "json").stdout)
+    assert len(mixed["comparisons"]) == 2
+    for arguments, said in (
+        (candidate, "--base none of the other"),
+        ([folders["a1"]], "nothing to compare with"),
+        ([*base, *base, folders["b1"]], "named twice on one side"),
+    ):
+        result = invoke("compare", *arguments)
+        assert (result.exit_code, said in words(result.output)) == (2, True), result.output
 
 
 def test_folders_that_hold_no_run_are_named(simulate: Simulate, tmp_path: Path) -> None:

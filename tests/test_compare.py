@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from scipy import stats
 
 from aiperf_spec.analysis.clusters import length_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
-from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings
+from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings, side
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.comparison_tables import compare_report
+from tests.bench.coverage import equal_run
 from tests.simulated_runs import request, simulated_run
 
 SETTINGS = RunSettings(
@@ -59,17 +61,22 @@ def test_a_small_difference_is_found_when_paired_and_lost_when_not() -> None:
     assert row(against(candidate, base), POOLED_LENGTH).verdict is Verdict.WORSE
 
 
-def test_the_paired_interval_is_that_of_the_linearised_differences() -> None:
+def test_the_paired_interval_is_the_jackknifes() -> None:
     base = [request(i, (i % 3,) * (4 + i % 2)) for i in range(6)]
     candidate = [request(i, (i % 2, 3)) for i in range(6)]
     found = difference(base, candidate, length_terms, pair_up(base, candidate), offset=1)
     assert found.base == length(base).value
     assert found.candidate == length(candidate).value
-    terms = []
-    for before, after in zip(base, candidate, strict=True):
-        (a, b), (c, d) = length_terms(before) or (0, 0), length_terms(after) or (0, 0)
-        terms.append((c - ((found.candidate or 0) - 1) * d) / 12 - (a - ((found.base or 0) - 1) * b) / 27)
-    assert found.estimate.standard_error == pytest.approx((6 / 5 * sum(t * t for t in terms)) ** 0.5)
+    left = []
+    for out in range(6):
+        before, after = ([r for r in run if r.index != out] for run in (base, candidate))
+        left.append((length(after).value or 0) - (length(before).value or 0))
+    jackknife = 5 / 6 * sum((value - sum(left) / 6) ** 2 for value in left)
+    assert found.estimate.standard_error == pytest.approx(jackknife**0.5)
+    smaller = min(sum(b) ** 2 / sum(x * x for x in b) for b in ([4, 5] * 3, [2] * 6))
+    reach = stats.t.ppf(0.975, smaller - 1) * jackknife**0.5
+    assert (found.estimate.high or 0) - (found.estimate.value or 0) == pytest.approx(reach)
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(found.estimate.value or 0) / jackknife**0.5, smaller - 1))
 
 
 def test_repeats_of_a_prompt_count_once() -> None:
@@ -181,3 +188,95 @@ def test_the_table_fits_eighty_columns() -> None:
     text = shown(against(base, [replace(each, last_content_ns=9_876_543_210_000) for each in base]))
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "corrected for 3 comparisons (Holm;" in " ".join(text.split())
+
+
+def several(name: str, seed: int, draws: range, *, slower: float = 1.0) -> Run:
+    runs = []
+    for draw in draws:
+        records = equal_run(seed, draw, prompts=8, repeats=1)
+        for each in records:
+            each.last_content_ns = round((each.last_content_ns or 0) * slower)
+        runs.append(Run(f"{name}{draw}", records, SETTINGS))
+    return side(runs)
+
+
+def test_times_of_one_run_each_get_no_verdict_and_say_why() -> None:
+    found = compare(several("a", 1, range(1)), [several("b", 1, range(1, 2), slower=3)]).comparisons[0]
+    latency = row(found, "request_latency")
+    assert (latency.verdict, latency.difference.p) == (Verdict.NOT_JUDGED, None)
+    assert latency.difference.estimate.reason is Missing.FEW_RUNS
+    assert latency.difference.estimate.has_interval
+    assert row(found, "request_throughput").difference.estimate.reason is Missing.FEW_RUNS
+    assert "say nothing about how times scatter from run to run" in " ".join(shown(found).split())
+
+
+def test_three_runs_a_side_are_judged_by_how_runs_scatter() -> None:
+    base, candidate = several("a", 1, range(4)), several("b", 1, range(4, 7), slower=3)
+    found = compare(base, [candidate]).comparisons[0]
+    latency = row(found, "request_latency")
+    assert latency.verdict is Verdict.WORSE
+    means = [
+        [sum((r.last_content_ns or 0) - r.start_ns for r in run.records) / 8e6 for run in each.repeats]
+        for each in (base, candidate)
+    ]
+    welch = stats.ttest_ind(means[1], means[0], equal_var=False)
+    low, high = welch.confidence_interval()
+    assert latency.difference.p == pytest.approx(welch.pvalue)
+    assert latency.difference.estimate.low == pytest.approx(low)
+    assert latency.difference.estimate.high == pytest.approx(high)
+    throughput = row(found, "request_throughput")
+    assert throughput.difference.estimate.has_interval
+    assert row(found, POOLED_LENGTH).difference.estimate.n == 8
+    assert row(found, POOLED_LENGTH).difference.paired
+
+
+def test_runs_of_one_side_that_differ_are_named() -> None:
+    base = several("a", 1, range(3))
+    other = replace(base.repeats[1], settings=replace(SETTINGS, concurrency=9))
+    mixed = side([base.repeats[0], other, base.repeats[2]])
+    assert kinds(compare(mixed, [base]).comparisons[0]) == {MismatchKind.CONCURRENCY}
+
+
+def test_pairs_are_told_by_what_was_sent() -> None:
+    base = [replace(request(i, (i % 3,) * 4, prompt=f"line-{i}"), prompt_hash=f"h{i}") for i in range(9)]
+    renamed = [replace(each, prompt_id=f"other-{each.index}") for each in base]
+    assert len(pair_up(base, renamed).pairs) == 9
+    unrelated = [replace(each, prompt_hash=f"x{each.index}") for each in base]
+    found = pair_up(base, unrelated)
+    assert not found.pairs
+    assert found.base_only[0] == ("line-0", 0)
+    # Without a hash on both sides it is ids, and line numbers only within one file.
+    old = [replace(each, prompt_hash="") for each in base]
+    assert not pair_up(old, base).pairs
+    assert len(pair_up(old, base, same_prompts=True).pairs) == 9
+    assert len(pair_up([replace(each, prompt_id=f"q{each.index}") for each in old], old).pairs) == 0
+
+
+def test_files_of_one_name_are_told_apart_by_their_content() -> None:
+    run = simulated_run(1, 12)
+    known = replace(SETTINGS, prompt_hashes=("a",))
+    sides = Run("a", run, known), Run("b", run, replace(known, prompt_hashes=("b",)))
+    assert kinds(compare(sides[0], [sides[1]]).comparisons[0]) == {MismatchKind.PROMPTS}
+    moved = replace(known, prompts="renamed.jsonl", prompts_path="/elsewhere/renamed.jsonl")
+    assert not compare(sides[0], [Run("b", run, moved)]).comparisons[0].mismatches
+    old = replace(SETTINGS, prompts_path="/a/prompts.jsonl")
+    elsewhere = Run("b", run, replace(old, prompts_path="/b/prompts.jsonl"))
+    assert kinds(compare(Run("a", run, old), [elsewhere]).comparisons[0]) == {MismatchKind.PROMPTS}
+
+
+def test_fewer_than_five_prompts_get_no_verdict_however_often_sent() -> None:
+    base, candidate = (equal_run(1, draw, prompts=11, repeats=6, categories=11) for draw in (0, 1))
+    found = against(base, candidate)
+    assert len(found.categories) == 11
+    for rows in found.categories.values():
+        assert all(each.verdict is Verdict.NOT_JUDGED for each in rows)
+        assert rows[0].difference.estimate.reason is Missing.TOO_FEW
+
+
+def test_no_scatter_is_no_evidence() -> None:
+    base, candidate = ([request(i, (depth,) * 6) for i in range(9)] for depth in (1, 2))
+    found = row(against(base, candidate), POOLED_LENGTH)
+    assert found.difference.estimate.reason is Missing.NO_SPREAD
+    assert (found.difference.p, found.verdict) == (None, Verdict.NOT_JUDGED)
+    same = row(against(base, base), POOLED_LENGTH)
+    assert (same.difference.p, same.verdict) == (1.0, Verdict.NONE_SHOWN)

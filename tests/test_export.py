@@ -67,11 +67,21 @@ def run_of(records: list[RequestRecord], **settings: Any) -> RunResult:
 
 def test_records_read_back_as_they_were(tmp_path: Path) -> None:
     records = some_records()
+    records[0].prompt_hash = "0123456789abcdef"
     loaded = load_records(written(tmp_path, records))
     assert loaded.unreadable == ()
     assert len(loaded.records) == len(records)
     for before, after in zip(records, loaded.records, strict=True):
-        for name in ("index", "phase", "category", "prompt_id", "start_ns", "first_content_ns", "last_content_ns"):
+        for name in (
+            "index",
+            "phase",
+            "category",
+            "prompt_id",
+            "prompt_hash",
+            "start_ns",
+            "first_content_ns",
+            "last_content_ns",
+        ):
             assert getattr(after, name) == getattr(before, name), name
         assert after.connect_ns == before.connect_ns
         assert after.scheduled_ns == before.scheduled_ns
@@ -163,11 +173,15 @@ def test_json_stays_strict() -> None:
 @pytest.mark.parametrize("compressed", [False, True])
 def test_what_a_run_was_is_read_back_from_its_summary(tmp_path: Path, compressed: bool) -> None:
     result = run_of(some_records(), request_rate=12.5)
+    dataset = replace(result.dataset, name="p.jsonl", path="/a/p.jsonl", file_hashes=("0123456789abcdef",))
+    result = replace(result, dataset=dataset)
     data = summary_json(result, summarise(result.records))
     name = "profile_export_aiperf.json"
     (tmp_path / (f"{name}.gz" if compressed else name)).write_bytes(gzip.compress(data) if compressed else data)
     settings = run_settings(RunFolder(tmp_path).described)
     assert (settings.model, settings.endpoint, settings.streaming, settings.rate) == ("m", "chat", True, 12.5)
+    assert (settings.prompts, settings.prompts_path) == ("p.jsonl", "/a/p.jsonl")
+    assert settings.prompt_hashes == ("0123456789abcdef",)
     assert RunFolder(tmp_path).described.benchmark_id == "abc"
 
 

@@ -151,7 +151,10 @@ def test_base_is_the_other_runs_figure() -> None:
     # Paired, the interval is far narrower than either run's own: the same run passes a strict gate below 1.
     assert outcome("acceptance_length >= 0.97 * base", base, base, strict=True)
     assert not outcome("acceptance_length >= 1.03 * base", base, base)
-    assert outcome("time_to_first_token >= 0.99 * base", base, base, strict=True)
+    assert outcome("request_latency >= 0.99 * base", base, base, strict=True)
+    # All requests of both runs have the same: nothing says how much others would differ.
+    (same,) = evaluate(["time_to_first_token >= 0.99 * base"], base, base, strict=True)
+    assert (same.passed, same.reason) == (False, Missing.NO_SPREAD)
     assert outcome("draft_acceptance_rate >= 0.99 * base", base, base, strict=True)
     with pytest.raises(ConfigError, match="which run is base"):
         outcome("acceptance_length >= base")
@@ -197,7 +200,10 @@ def test_categories_have_figures_of_their_own() -> None:
     mixed = [request(i, (4,) * 5, category="easy") for i in range(6)]
     mixed += [request(i + 6, (0,) * 5, category="hard") for i in range(6)]
     figures = Figures(mixed)
-    assert outcome("acceptance_length[easy] == 5", figures, strict=True)
+    assert outcome("acceptance_length[easy] == 5", figures)
+    (result,) = evaluate(["acceptance_length[easy] == 5"], figures, strict=True)
+    assert (result.passed, result.reason) == (False, Missing.NO_SPREAD)
+    assert "every prompt gave the same figure" in shown([result], strict=True)
     assert outcome("acceptance_length[hard] == 1", figures)
     assert outcome("output_sequence_length[hard].max == 6", figures)
     assert outcome("request_count[hard] == 6", figures)
@@ -215,22 +221,25 @@ def test_every_tag_of_the_tables_can_be_named() -> None:
 
 def test_the_interval_of_a_percentile_lies_between_values() -> None:
     values = [float(i) for i in range(1, 101)]
-    found = percentile_interval(values, 50, 50.5)
+    found = percentile_interval(values, range(100), 50, 50.5)
     # P(40 <= B <= 59) = 0.954 for B ~ Bin(100, 1 / 2).
     assert (found.low, found.high) == (40, 60)
-    assert percentile_interval(values, 99, 99.0).reason is Missing.TOO_FEW_FOR_RANK
-    thousand = percentile_interval([float(i) for i in range(1000)], 99, 989.0)
+    high = percentile_interval(values, range(100), 99, 99.0)
+    assert (high.low, high.high, high.reason) == (97, None, Missing.TOO_FEW_FOR_RANK)
+    thousand = percentile_interval([float(i) for i in range(1000)], range(1000), 99, 989.0)
     assert thousand.low is not None
     assert 980 < thousand.low < 989 < (thousand.high or 0) < 999
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
-    none, some = share_interval(0, 20), share_interval(5, 20)
+    none, some = share_interval([(0, 1)] * 20), share_interval([(i < 5, 1) for i in range(20)])
     assert none.low == 0
+    assert none.n == 20
     assert none.high == pytest.approx(0.161, abs=1e-3)
     assert some.low == pytest.approx(0.112, abs=1e-3)
     assert some.high == pytest.approx(0.469, abs=1e-3)
-    assert share_interval(0, 0).value is None
+    assert share_interval([]).value is None
+    assert share_interval([(1, 9)] * 4).reason is Missing.TOO_FEW
 
 
 def shown(results: list[GateResult], *, strict: bool = False) -> str:

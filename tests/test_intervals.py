@@ -1,55 +1,71 @@
-"""Intervals of pooled ratios: the formula, a bootstrap beside it, and how often they hold the truth."""
+"""Intervals with the prompt as what scatters: formulas beside SciPy's, a bootstrap, and the truth they hold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
+from scipy import stats
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from aiperf_spec.analysis.clusters import clustered, length_terms
+from aiperf_spec.analysis.cautions import CautionKind, cautions
+from aiperf_spec.analysis.clusters import length_terms
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
-from aiperf_spec.analysis.intervals import Estimate, RatioSums, as_length, as_rate, ratio
+from aiperf_spec.analysis.gate_figures import Figures
+from aiperf_spec.analysis.gates import evaluate
+from aiperf_spec.analysis.intervals import (
+    Estimate,
+    difference_of,
+    effective_number,
+    percentile_interval,
+    ratio,
+    share_interval,
+)
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
-from aiperf_spec.analysis.report import length
-from aiperf_spec.analysis.statistics import t_quantile
+from aiperf_spec.analysis.report import analyse, length
 from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import RequestRecord
-from tests.bench.coverage import covered
+from tests.bench.coverage import BAND, CASES, Case, covered, false_verdicts, held, percentiles_held, shares_held
 from tests.simulated_runs import request, simulated_run
 
 TERMS = [(3, 4), (10, 7), (0, 5), (8, 9), (2, 2), (7, 11)]
 
 
-def test_the_interval_is_the_formula() -> None:
-    n, a, b = len(TERMS), sum(x for x, _ in TERMS), sum(y for _, y in TERMS)
-    r = a / b
-    error = math.sqrt(n / (n - 1) * sum((x - r * y) ** 2 for x, y in TERMS)) / b
+def test_the_interval_is_the_delete_one_jackknifes() -> None:
+    a, b = (np.array(column, dtype=float) for column in zip(*TERMS, strict=True))
+    n, r = len(TERMS), a.sum() / b.sum()
+    left_out = (a.sum() - a) / (b.sum() - b)
+    error = math.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
+    reach = stats.t.ppf(0.975, b.sum() ** 2 / (b**2).sum() - 1) * error
     found = ratio(TERMS)
     assert found.value == pytest.approx(r)
     assert found.standard_error == pytest.approx(error)
-    assert found.high == pytest.approx(r + t_quantile(n - 1) * error)
-    assert found.low == pytest.approx(r - t_quantile(n - 1) * error)
+    assert (found.low, found.high) == pytest.approx((r - reach, r + reach))
+    assert found.n == n
+    assert effective_number(b) == pytest.approx(b.sum() ** 2 / (b**2).sum())
 
 
-def test_running_sums_give_the_same_interval() -> None:
-    sums = RatioSums()
-    for a, b in TERMS:
-        sums.add(a, b)
-    assert sums.estimate().low == pytest.approx(ratio(TERMS).low)
-    assert sums.estimate().high == pytest.approx(ratio(TERMS).high)
-    assert as_length(sums.estimate()).value == pytest.approx(1 + 30 / 38)
-    assert as_rate(sums.estimate()).value == pytest.approx(100 * 30 / 38)
-    assert as_length(sums.estimate()).low == pytest.approx(1 + (ratio(TERMS).low or 0))
+def test_large_counts_lose_no_digits() -> None:
+    small, large = ([(base + i % 3, base) for i in range(30)] for base in (10**3, 10**9))
+    assert ratio(large).standard_error == pytest.approx((ratio(small).standard_error or 0) / 10**6, rel=1e-6)
 
 
-def test_running_sums_of_large_counts_lose_no_digits() -> None:
-    sums, pairs = RatioSums(), [(10**9 + i % 3, 10**9) for i in range(30)]
-    for a, b in pairs:
-        sums.add(a, b)
-    assert sums.estimate().standard_error == pytest.approx(ratio(pairs).standard_error, rel=1e-9)
+@pytest.mark.parametrize("accepted", [0, 4])
+def test_without_spread_there_is_no_interval_and_no_strict_gate_is_met(accepted: int) -> None:
+    run = [request(i, (accepted,) * (5 + i)) for i in range(9)]
+    assert length(run).reason is Missing.NO_SPREAD
+    assert not length(run).has_interval
+    (result,) = evaluate(["acceptance_length >= 0.5"], Figures(run), strict=True)
+    assert (result.passed, result.reason) == (False, Missing.NO_SPREAD)
+
+
+def test_one_prompt_that_holds_everything_gives_no_interval() -> None:
+    assert ratio([(5, 9), *[(1, 0)] * 5]).reason is Missing.ONE_PROMPT
 
 
 def test_few_requests_have_a_figure_and_no_interval() -> None:
@@ -59,7 +75,6 @@ def test_few_requests_have_a_figure_and_no_interval() -> None:
         assert (found.low, found.high, found.reason) == (None, None, Missing.TOO_FEW)
     assert ratio(TERMS[:5]).reason is None
     assert ratio([]) == Estimate(None, reason=Missing.NO_RECORDS)
-    assert RatioSums().estimate().reason is Missing.NO_RECORDS
     assert ratio([(0, 0)] * 9).value is None
 
 
@@ -70,23 +85,62 @@ def test_intervals_stay_within_what_can_be() -> None:
     assert ratio(always).within(0, 1).high == 1
 
 
-def test_turns_of_a_conversation_scatter_as_one() -> None:
-    def run(turns: int) -> list[RequestRecord]:
-        return [
-            request(turns * i + turn, (i % 4,) * 5, prompt=f"p{i}", turn=turn)
-            for i in range(6)
-            for turn in range(turns)
-        ]
-
-    single, double = length(run(1)), length(run(2))
-    assert (single.n, double.n) == (6, 6)
-    assert double.low == pytest.approx(single.low)
+def _repeated(times: int, *, turns: bool = False) -> list[RequestRecord]:
+    run = simulated_run(5, 10)
+    return [
+        replace(record, index=len(run) * i + record.index, turn_index=i if turns else 0)
+        for i in range(times)
+        for record in run
+    ]
 
 
-def test_turns_that_share_one_index_are_one_conversation_each_pass() -> None:
-    # As AIPerf writes them: session_num counts conversations.
-    records = [request(i, (i,) * 3, prompt="p", turn=turn) for i in range(4) for turn in range(3)]
-    assert list(clustered(records, length_terms)) == [(27 * i / 3, 9) for i in range(4)]
+@pytest.mark.parametrize("turns", [False, True])
+def test_repeats_and_turns_with_identical_answers_change_nothing(turns: bool) -> None:
+    once, often = _repeated(1), _repeated(30, turns=turns)
+    few, many = analyse(once), analyse(often)
+    for mine, theirs in (
+        (few.run.length, many.run.length),
+        (few.run.rate, many.run.rate),
+        (few.coverage, many.coverage),
+        (few.step_time_ms, many.step_time_ms),
+        (few.itl_ms, many.itl_ms),
+        (few.prompt_length.correlation, many.prompt_length.correlation),
+        (few.run.what_if.lengths[1].length, many.run.what_if.lengths[1].length),
+        (few.run.curve.positions[2].survival, many.run.curve.positions[2].survival),
+    ):
+        assert (theirs.n, theirs.reason) == (10, mine.reason)
+        assert (theirs.value, theirs.low, theirs.high) == pytest.approx((mine.value, mine.low, mine.high))
+    assert few.cautions == many.cautions
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("acceptance_length", "acceptance_length.avg", "draft_acceptance_rate", "request_latency.p50"),
+        *("error_rate", "coverage_of_requests", "coverage", "inter_token_latency"),
+    ],
+)
+def test_repeats_buy_no_strict_gate(name: str) -> None:
+    once, often = Figures(_repeated(1)), Figures(_repeated(30))
+    (first,), (second,) = (evaluate([f"{name} >= 0"], figures) for figures in (once, often))
+    mine, theirs = first.figure, second.figure
+    assert mine.has_interval
+    assert theirs.n == 10
+    assert (theirs.low, theirs.high) == pytest.approx((mine.low, mine.high))
+    for end in (mine.low, mine.value, mine.high):
+        for sign in (">=", "<="):
+            for nudge in (-1e-6, 1e-6):
+                gate = f"{name} {sign} {(end or 0) + nudge:.9f}"
+                verdicts = [evaluate([gate], figures, strict=True)[0].passed for figures in (once, often)]
+                assert verdicts[0] == verdicts[1], gate
+
+
+def test_an_id_without_a_hash_names_its_prompt_less_the_suffix_of_a_repeat() -> None:
+    run = [request(i, (i % 4,) * 5, prompt=f"p{i % 8}{'#2' if i > 7 else ''}") for i in range(16)]
+    assert length(run).n == 8
+    # A hash goes before any id: two files may call their prompts alike.
+    told = [replace(record, prompt_hash=f"{record.index}") for record in run]
+    assert length(told).n == 16
 
 
 def _bootstrap(run: Sequence[RequestRecord], figure: Callable[[list[tuple[float, ...]]], float], seed: int) -> Estimate:
@@ -156,3 +210,78 @@ def _terms(record: RequestRecord) -> tuple[float, float]:
 def test_ninety_five_of_a_hundred_intervals_hold_the_truth() -> None:
     for name, share in covered(1000, 60).items():
         assert 0.93 <= share <= 0.97, (name, share)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.in_band], ids=lambda case: case.name)
+def test_intervals_over_few_and_uneven_prompts_hold_the_truth(case: Case) -> None:
+    for prompts in case.prompts:
+        assert BAND[0] <= held(case, prompts, 2000) <= BAND[1], prompts
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("long responses accepted better", {CautionKind.LONG_ACCEPTED_BETTER}),
+        ("rare acceptance", {CautionKind.FEW_ACCEPTED}),
+    ],
+)
+def test_a_run_whose_intervals_hold_less_often_says_so(name: str, kinds: set[CautionKind]) -> None:
+    case = next(case for case in CASES if case.name == name)
+    assert held(case, 20, 500) < BAND[0]
+    random, said, runs = np.random.default_rng(3), 0, 50
+    for _ in range(runs):
+        log_length, acceptance = (column[0] for column in case.draw(random, (1, 20)))
+        steps = np.maximum(1, np.rint(30 * np.exp(log_length))).astype(int)
+        run = [
+            request(i, tuple(random.binomial(1, probability, size=number).tolist()), per_step=False)
+            for i, (number, probability) in enumerate(zip(steps, acceptance, strict=True))
+        ]
+        said += bool(kinds & {caution.kind for caution in cautions(run)})
+    assert said >= 0.8 * runs
+    assert not kinds & {caution.kind for seed in range(20) for caution in cautions(simulated_run(seed, 20))}
+
+
+def test_a_prompt_that_holds_over_a_fifth_of_the_steps_is_named() -> None:
+    run = [request(i, (i % 3, 1) * 5) for i in range(12)]
+    assert cautions(run) == ()
+    (found,) = cautions([*run, request(12, (1, 2) * 20, prompt="long")])
+    assert (found.kind, found.prompt_id) == (CautionKind.ONE_PROMPT, "long")
+    assert found.value == pytest.approx(0.25)
+
+
+def test_percentiles_of_clustered_values_hold_the_truth() -> None:
+    for prompts, turns, q, alike in ((20, 5, 50, 0.5), (60, 3, 90, 0.5), (200, 5, 99, 0.3)):
+        assert BAND[0] <= percentiles_held(1000, prompts, turns, q, alike) <= 0.98, (prompts, turns, q)
+
+
+def test_the_ranks_of_a_percentile_are_those_of_the_effective_number() -> None:
+    values = [float(i // 5) for i in range(100)]
+    found = percentile_interval(values, [i // 5 for i in range(100)], 50, 9.5)
+    alone = percentile_interval([float(i) for i in range(20)], range(20), 50, 9.5)
+    assert (found.low, found.high, found.n) == (alone.low, alone.high, 20)
+    assert percentile_interval(values, [0] * 100, 50, 9.5).reason is Missing.TOO_FEW
+    assert percentile_interval([1.0] * 9, range(9), 50, 1.0).reason is Missing.NO_SPREAD
+
+
+def test_a_share_of_requests_is_wilsons_at_the_effective_number() -> None:
+    once, often = share_interval([(i < 5, 1) for i in range(20)]), share_interval([(9 * (i < 5), 9) for i in range(20)])
+    assert (once.low, once.high) == pytest.approx(proportion_confint(5, 20, method="wilson"))
+    assert (often.low, often.high) == pytest.approx((once.low, once.high))
+    assert BAND[0] <= shares_held(1000, 20, 10) <= BAND[1]
+    assert BAND[0] <= shares_held(1000, 60, 1) <= BAND[1]
+
+
+def test_the_difference_of_two_intervals_is_movers() -> None:
+    mine, theirs = share_interval([(i < 9, 1) for i in range(30)]), share_interval([(i < 4, 1) for i in range(40)])
+    found = difference_of(mine, theirs)
+    # Newcombe's interval is MOVER's of two of Wilson's.
+    assert (found.low, found.high) == pytest.approx(confint_proportions_2indep(9, 30, 4, 40, method="newcomb"))
+    half = difference_of(Estimate(3.0, 2.0, None, 9), Estimate(2.0, 1.5, 2.5, 9), 2.0)
+    assert (half.value, half.low, half.high) == (-1.0, -1.0 - math.hypot(1.0, 1.0), None)
+    total = difference_of(Estimate(3.0, 2.0, None, 9), Estimate(2.0, 1.5, 4.0, 9), -2.0)
+    assert (total.value, total.low, total.high) == (7.0, 7.0 - math.hypot(1.0, 1.0), None)
+
+
+def test_equal_runs_get_no_verdicts() -> None:
+    for family, share in false_verdicts(100).items():
+        assert share <= 0.07, family

@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.settings import ProfileConfig
@@ -22,6 +23,7 @@ from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.render.live_frame import RunProgress, frame, simple_line
 from aiperf_spec.render.progress import Display, chosen_ui
 from tests.records import MS, failed, record
+from tests.simulated_runs import simulated_run
 from tests.support import Simulate
 from tests.waiting import happens
 
@@ -112,12 +114,25 @@ def test_without_a_total_there_is_no_bar() -> None:
     assert "0:05 left" in timed[1]
 
 
-def test_turns_of_conversations_get_no_interval() -> None:
-    state = progress()
-    later = record(41, start=0, contents=(5, 9), tokens=9, histogram={3: 2})
-    later.turn_index = 1
-    state.take(later)
-    assert "95 %" not in lines(state)[2]
+def test_turns_and_repeats_of_a_prompt_count_once() -> None:
+    once, often = progress(), progress()
+    for turn in (0, 1):
+        for index in range(40):
+            histogram = {0: 4 + index % 3, 1: 2, 12: 1}
+            later = record(index, start=0, contents=(9, 80), tokens=20, histogram=histogram, proposed=200)
+            later.turn_index = turn
+            often.take(later)
+    assert lines(often)[2] == lines(once)[2]
+    assert lines(once)[2].endswith("40 prompts")
+
+
+def test_the_interval_shown_is_the_one_of_the_analysis() -> None:
+    state, run = progress(0), simulated_run(1, 60)
+    for each in run:
+        state.take(each)
+    assert state.figures(NOW)[0].low == pytest.approx(length(run).low)
+    assert state.figures(NOW)[1].high == pytest.approx(rate(run).high)
+    assert length(run).n == state.figures(NOW)[0].n == 60
 
 
 def test_percentiles_are_of_the_last_ten_seconds() -> None:

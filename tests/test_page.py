@@ -75,7 +75,7 @@ def hostile_run(requests: int = 40, seed: int = 1) -> list[RequestRecord]:
     records = simulated_run(seed, requests)
     for each in records:
         each.category = (HOSTILE, "_coding", "$x$")[each.index % 3]
-        each.prompt_id = HOSTILE
+        each.prompt_id = f"{HOSTILE} {each.index}"
         each.start_ns += each.index * 50_000_000
         each.first_content_ns = each.start_ns + 10_000_000
         each.last_content_ns = each.start_ns + 90_000_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
 from aiperf_spec.workload.dataset import open_workload
+from aiperf_spec.workload.files import PromptFile
 from aiperf_spec.workload.prompts import Prompt, order
 
 
@@ -209,3 +211,51 @@ def test_random_draws_from_all() -> None:
     drawn = ids(SamplingStrategy.RANDOM, 3, 700)
     assert set(drawn) == {str(i) for i in range(7)}
     assert drawn[:7] != drawn[7:14]
+
+
+def test_a_prompts_hash_is_of_what_the_model_reads() -> None:
+    text = Prompt("a", text="why?", category="qa")
+    assert text.content_hash == Prompt("b", messages=({"role": "user", "content": "why?"},)).content_hash
+    assert text.content_hash == Prompt("c", text="why?", output_length=9, extra={"temperature": 1}).content_hash
+    payload = {"model": "m", "messages": [{"content": "why?", "role": "user"}]}
+    assert text.content_hash == Prompt("d", payload=payload).content_hash
+    others = [
+        Prompt("a", text="why? "),
+        Prompt("a", messages=({"role": "system", "content": "why?"},)),
+        Prompt("a", text="why?", extra={"tools": [{"type": "function"}]}),
+        Prompt("a", text="why?", later=(({"role": "user", "content": "and?"},),)),
+        Prompt("a", payload={"model": "m"}),
+        Prompt("a", text="\ud800"),
+    ]
+    assert len({text.content_hash, *(other.content_hash for other in others)}) == 7
+    assert all(len(other.content_hash) == 16 for other in others)
+
+
+def test_all_turns_of_a_conversation_have_the_hash_of_the_whole() -> None:
+    first = Prompt("a", text="why?", later=(({"role": "user", "content": "and?"},),))
+    second = first.after({"role": "assistant", "content": "because"})
+    assert second.content_hash is first.content_hash
+    assert first.cut(0).content_hash is first.content_hash
+
+
+def test_a_file_is_known_by_its_content(tmp_path: Path) -> None:
+    def hashes(name: str, data: bytes) -> tuple[str, ...]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        return load_prompts(path)[1].file_hashes
+
+    line = b'{"text": "one"}\n'
+    known = hashes("prompts.jsonl", line)
+    assert len(known) == 1
+    assert hashes("renamed.jsonl", line) == hashes("packed.jsonl.gz", gzip.compress(line)) == known
+    assert hashes("elsewhere/prompts.jsonl", line * 2) != known
+    assert load_prompts(None)[1].file_hashes == ()
+
+
+def test_a_streamed_file_is_known_by_its_beginning_and_size(tmp_path: Path) -> None:
+    hashes, path = set(), tmp_path / "prompts.jsonl"
+    for data in (b'{"text": "one"}\n' * 9, b'{"text": "one"}\n' * 10, b'{"text": "two"}\n' * 10):
+        path.write_bytes(data)
+        hashes.add(PromptFile(path, "", ProfileConfig(url="h:1"), 20).content_hash)
+    assert len(hashes) == 3

@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import textwrap
@@ -114,6 +115,8 @@ def folder(simulate: Simulate, tmp_path_factory: pytest.TempPathFactory) -> Path
     for name, level in (("one", "detailed"), ("two", "detailed"), ("plain", "none")):
         url = simulate("vllm", level=level).url
         run(f"spec-profile --url {url} --request-count 12 --artifact-dir artifacts/{name}", folder)
+    for name in ("A1", "A2", "A3", "B1", "B2", "B3"):
+        shutil.copytree(folder / "artifacts" / ("one" if name < "B" else "two"), folder / "artifacts" / name)
     return folder
 
 

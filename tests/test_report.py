@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
-from aiperf_spec.analysis.clusters import clustered
+from aiperf_spec.analysis.clusters import clustered, prompt_of
 from aiperf_spec.analysis.intervals import ratio
 from aiperf_spec.analysis.matrix import RunFigures, build_matrix, order_columns
 from aiperf_spec.artifacts.read import totals as totals_module
@@ -205,7 +205,8 @@ def test_intervals_are_those_of_the_records() -> None:
     assert float(row["Pooled low"]) == pytest.approx(expected.low or 0, rel=1e-5)
     assert float(row["Pooled high"]) == pytest.approx(expected.high or 0, rel=1e-5)
     assert row["qa low"] == ""  # two requests are too few for one
-    assert "[1.63, 2.40]" in report(PEER, "--intervals", "--format", "markdown").stdout
+    # 16 requests, but 8 prompts.
+    assert "[1.39, 2.63] (8)" in report(PEER, "--intervals", "--format", "markdown").stdout
 
 
 def test_conversations_are_the_clusters_of_intervals(tmp_path: Path) -> None:
@@ -221,11 +222,11 @@ def test_conversations_are_the_clusters_of_intervals(tmp_path: Path) -> None:
     folder = written(tmp_path / "run", records)
     terms = list(clustered(records, accepted_and_steps))
     expected = ratio(terms).scaled(1, 1)
-    found = read_totals(folder, clustered=True).categories["qa"].length()
+    found = read_totals(folder).categories["qa"].length()
     assert found.low == pytest.approx(expected.low)
     assert found.high == pytest.approx(expected.high)
     assert found.n == 6
-    assert read_totals(folder, clustered=True).categories["qa"].requests == 18
+    assert read_totals(folder).categories["qa"].requests == 18
 
 
 # Reading.
@@ -337,7 +338,7 @@ def test_parts_add_up_to_what_the_whole_file_holds(
             succeeded += 1
             if (a := one.acceptance) is not None:
                 pool = expected.setdefault(one.category, CategoryTotals())
-                pool.add(a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
+                pool.add(prompt_of(one), a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
     found = totals_module.RecordTotals()
     edges = [len(data) * i // parts for i in range(parts + 1)]
     for start, end in pairwise(edges):

@@ -79,7 +79,7 @@ def test_drift_is_seen_within_responses() -> None:
     found = drift(records)
     assert [tenth.value for tenth in found.tenths] == [1] * 5 + [3] * 5
     assert found.change is not None
-    assert (found.change.value, found.change.low) == (2, 2)
+    assert (found.change.value, found.change.reason) == (2, Missing.NO_SPREAD)
     assert (found.longest_rejection, found.longest_in) == (10, 0)
     assert found.autocorrelation is not None
     # Of 19 products of neighbours 18 are +1 and one is -1; the squares are 20.

@@ -1,63 +1,58 @@
-"""Acceptance of a category as running sums, whatever the number of requests."""
+"""Acceptance of a category as running sums, in bounded memory whatever the number of requests."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from aiperf_spec.analysis.intervals import Estimate, RatioSums, as_length, as_rate
+from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.models.prompt_sums import PromptSums
 
 
 @dataclass(slots=True)
 class CategoryTotals:
-    """Sums over the requests of a category that have an acceptance record, with those that its intervals need.
+    """Sums over the requests of a category that have an acceptance record.
 
-    Two pools of different requests add up to the pool of all of them, exactly: every sum is a whole number.
+    Two pools of different requests add up to the pool of all of them, exactly: every sum is a whole number. `prompts`
+    holds the same four by prompt, for the intervals; it is empty where a source does not name requests.
     """
 
     requests: int = 0
     accepted: int = 0
     steps: int = 0
     proposed: int = 0
-    accepted_accepted: int = 0
-    accepted_steps: int = 0
-    steps_steps: int = 0
-    accepted_proposed: int = 0
-    proposed_proposed: int = 0
-    clusters: int | None = None
-    """Independent requests: conversations where there are turns; None where each request is one."""
+    prompts: PromptSums = field(default_factory=PromptSums)
 
-    def add(self, accepted: int, steps: int, proposed: int) -> None:
-        """Add one request."""
+    @classmethod
+    def of(cls, prompts: PromptSums) -> Self:
+        """Return the totals of all prompts."""
+        requests, accepted, steps, proposed = (prompts.total(place) for place in range(4))
+        return cls(requests, accepted, steps, proposed, prompts)
+
+    def add(self, prompt: str, accepted: int, steps: int, proposed: int) -> None:
+        """Add one request; `prompt` is its `prompt_key`."""
         self.requests += 1
         self.accepted += accepted
         self.steps += steps
         self.proposed += proposed
-        self.accepted_accepted += accepted * accepted
-        self.accepted_steps += accepted * steps
-        self.steps_steps += steps * steps
-        self.accepted_proposed += accepted * proposed
-        self.proposed_proposed += proposed * proposed
+        self.prompts.add(prompt, 1, accepted, steps, proposed)
 
     def merge(self, other: Self) -> None:
         """Add another pool's requests."""
-        if self.clusters is not None or other.clusters is not None:
-            self.clusters = self.independent + other.independent
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    @property
-    def independent(self) -> int:
-        """Return the number of clusters."""
-        return self.requests if self.clusters is None else self.clusters
+        self.requests += other.requests
+        self.accepted += other.accepted
+        self.steps += other.steps
+        self.proposed += other.proposed
+        self.prompts.merge(other.prompts)
 
     def length(self) -> Estimate:
         """Return 1 + sum(accepted) / sum(steps) with its 95 % interval."""
-        squares = self.accepted_accepted, self.accepted_steps, self.steps_steps
-        return as_length(RatioSums(self.independent, self.accepted, self.steps, *squares).estimate())
+        return as_length(self._share(2, self.steps))
 
     def rate(self) -> Estimate:
         """Return sum(accepted) / sum(proposed), in percent, with its 95 % interval."""
-        squares = self.accepted_accepted, self.accepted_proposed, self.proposed_proposed
-        return as_rate(RatioSums(self.independent, self.accepted, self.proposed, *squares).estimate())
+        return as_rate(self._share(3, self.proposed))
 
-
-_SUMS = tuple(field.name for field in fields(CategoryTotals) if field.name != "clusters")
+    def _share(self, place: int, total: int) -> Estimate:
+        if not total:
+            return missing(Missing.NO_RECORDS)
+        return replace(ratio(self.prompts.terms(place)), value=self.accepted / total)

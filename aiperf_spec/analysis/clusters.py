@@ -1,28 +1,18 @@
-"""What scatters as one: a request, or all turns of a conversation; and what each adds to a ratio."""
+"""What scatters as one, a prompt with all its turns and repeats; and what each adds to a ratio."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from aiperf_spec.models.prompt_sums import prompt_key
 from aiperf_spec.models.run import Phase, RequestRecord
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
 
 Terms = tuple[float, float]
 """Numerator and denominator that one request, or cluster, adds to a ratio."""
 Read = Callable[[RequestRecord], Terms | None]
-
-
-class Turn(Protocol):
-    """What says to which conversation a request belongs."""
-
-    index: int
-    """Its number in the run."""
-    prompt_id: str
-    """Its conversation's name."""
-    turn_index: int
-    """Its place in the conversation, from 0."""
 
 
 def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
@@ -31,21 +21,9 @@ def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     return sorted(good, key=lambda record: record.index)
 
 
-def has_turns(records: Iterable[Turn]) -> bool:
-    """Say whether the run holds conversations of more than one turn."""
-    return any(record.turn_index > 0 for record in records)
-
-
-def cluster_keys(records: Sequence[Turn]) -> list[Hashable]:
-    """Return each record's cluster: itself, or its conversation where there are turns.
-
-    Turns of a conversation have consecutive indexes, so their conversation is where they start; AIPerf's files give all
-    turns one index. Counting passes by prompt id and turn instead would go wrong after a turn that failed.
-    """
-    if not has_turns(records):
-        return [record.index for record in records]
-    shared = len({record.index for record in records}) < len(records)
-    return [(record.prompt_id, record.index if shared else record.index - record.turn_index) for record in records]
+def prompt_of(record: RequestRecord) -> str:
+    """Return what tells a record's prompt from others."""
+    return prompt_key(record.prompt_hash, record.prompt_id, record.index)
 
 
 def length_terms(record: RequestRecord) -> Terms | None:
@@ -61,29 +39,26 @@ def rate_terms(record: RequestRecord) -> Terms | None:
 
 
 def clustered(records: Sequence[RequestRecord], read: Read) -> Iterator[Terms]:
-    """Yield each cluster's (a, b), its requests' added up; requests without terms, and clusters of them, left out."""
-    keys = cluster_keys(records) if has_turns(records) else None
-    return added_up(keys, map(read, records))
+    """Yield each prompt's (a, b), its requests' added up; requests without terms, and prompts of them, left out."""
+    return added_up(map(prompt_of, records), map(read, records))
 
 
-def added_up(keys: Sequence[Hashable] | None, terms: Iterable[Terms | None]) -> Iterator[Terms]:
-    """Yield each cluster's (a, b) from those of its requests; without keys, every request is a cluster.
-
-    One after the other: a run of a million requests should not need a million pairs at hand.
-    """
-    if keys is None:
-        return (each for each in terms if each is not None)
-    return iter(sums_by_key(keys, terms).values())
-
-
-def sums_by_key(keys: Iterable[K], terms: Iterable[Terms | None]) -> dict[K, Terms]:
-    """Return the sums of the (a, b) of each key, in the order in which keys with any first come."""
-    sums: dict[K, Terms] = {}
+def added_up(keys: Iterable[Hashable], terms: Iterable[Terms | None]) -> Iterator[Terms]:
+    """Yield each cluster's (a, b) from those of its requests, clusters in the order in which they first appear."""
+    places: dict[Hashable, int] = {}
+    # 16 bytes a cluster, where a list of pairs of floats takes 120.
+    numerators, denominators = array("d"), array("d")
     for key, each in zip(keys, terms, strict=True):
-        if each is not None:
-            a, b = sums.get(key, (0, 0))
-            sums[key] = (a + each[0], b + each[1])
-    return sums
+        if each is None:
+            continue
+        place = places.setdefault(key, len(numerators))
+        if place == len(numerators):
+            numerators.append(each[0])
+            denominators.append(each[1])
+        else:
+            numerators[place] += each[0]
+            denominators[place] += each[1]
+    return zip(numerators, denominators, strict=True)
 
 
 def grouped(records: Sequence[RequestRecord], key: Callable[[RequestRecord], T | None]) -> dict[T, list[RequestRecord]]:

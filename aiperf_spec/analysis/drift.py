@@ -87,9 +87,9 @@ def _part(part: int, parts: int) -> Read:
 def _change(records: Sequence[RequestRecord]) -> Estimate:
     if not records:
         return missing(Missing.TOO_FEW)
-    (before, terms_before), (after, terms_after) = (linearised(clustered(records, _part(half, 2))) for half in (0, 1))
-    terms = [late - early for early, late in zip(terms_before, terms_after, strict=True)]
-    return estimate(after - before, scatter(terms), len(terms))
+    before, after = (linearised(clustered(records, _part(half, 2))) for half in (0, 1))
+    terms = [late - early for early, late in zip(before.terms, after.terms, strict=True)]
+    return estimate(after.value - before.value, scatter(terms), after.n, min(before.df, after.df), size=1 + after.value)
 
 
 def _buckets(records: Sequence[RequestRecord]) -> tuple[Bucket, ...]:

@@ -6,25 +6,26 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Read, clustered, length_terms, measured, rate_terms
+from aiperf_spec.analysis.clusters import Read, added_up, clustered, length_terms, measured, prompt_of, rate_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import (
     Estimate,
     as_length,
     as_rate,
+    difference_of,
     missing,
     percentile_interval,
     ratio,
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.speed import coverage, step_terms
+from aiperf_spec.analysis.speed import coverage_terms, step_terms
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, RecordMetric
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 
 _PREFIX = "spec_decode_"
 _RECORD = {metric.tag: metric for metric in RECORD_METRICS}
@@ -92,7 +93,9 @@ _POOLED = {
     POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
     POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
     STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
+    "coverage": _Pooled(coverage_terms, lambda ratio: ratio.within(lowest=0)),
 }
+_SHARES = ("error_rate", "coverage_of_requests")
 
 
 class Figures:
@@ -116,35 +119,32 @@ class Figures:
 
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
-        summary = self._summary_of(name.category)
-        if name.tag == "error_rate":
-            return share_interval(summary.failed, summary.succeeded + summary.failed)
-        if name.tag == "coverage_of_requests":
-            return share_interval(summary.acceptance.requests, summary.succeeded)
-        if name.tag == "coverage":
-            return coverage(self._of(name.category))
+        if name.tag in _SHARES:
+            return self._share(name)
         if (found := _POOLED.get(name.tag)) is not None:
             return found.shown(ratio(clustered(self._of(name.category), found.read)))
+        summary = self._summary_of(name.category)
         if name.tag in _RUN:
             value = summary.run_values.get(name.tag)
-            return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value, summary.succeeded)
+            return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value)
         return self._of_requests(name, summary)
 
     def difference_from(self, name: FigureName, base: Figures, factor: float) -> Estimate:
-        """Return this run's figure less `factor` times the base's, paired by prompt where prompts match."""
+        """Return this run's figure less `factor` times the base's.
+
+        Means and pooled figures are paired by prompt where prompts match; of others, the two intervals make the
+        difference's, as of independent runs.
+        """
         found = _POOLED.get(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
-        if found is not None:
-            mine, theirs = self._of(name.category), base._of(name.category)
-            offset = found.offset / found.scale
-            apart = difference(theirs, mine, found.read, pair_up(theirs, mine), factor=factor, offset=offset)
-            return apart.estimate.scaled(found.scale)
-        mine_value, base_value = self.find(name).value, base.find(name).value
-        if mine_value is None or base_value is None:
-            return missing(Missing.NOT_IN_BOTH)
-        return missing(Missing.NO_INTERVAL, mine_value - factor * base_value)
+        if found is None:
+            return difference_of(self.find(name), base.find(name), factor)
+        mine, theirs = self._of(name.category), base._of(name.category)
+        offset = found.offset / found.scale
+        apart = difference(theirs, mine, found.read, pair_up(theirs, mine), factor=factor, offset=offset)
+        return apart.estimate.scaled(found.scale)
 
     def _of(self, category: str | None) -> list[RequestRecord]:
-        return [record for record in self._measured if category is None or record.category == category]
+        return [record for record in self._measured if _is_of(record, category)]
 
     def _summary_of(self, category: str | None) -> Summary:
         if category not in self._summaries:
@@ -163,8 +163,37 @@ class Figures:
             # What tables show is what is judged; the records give how it scatters.
             return missing(Missing.NO_INTERVAL, value) if found.value is None else replace(found, value=value)
         if name.statistic[0] == "p":
-            values = [terms[0] for record in chosen if (terms := read(record)) is not None and terms[1] == 1]
-            # Several values of one request depend on each other: then no interval of ranks holds.
-            if len(values) == stats.count:
-                return percentile_interval(values, float(name.statistic[1:]), value)
-        return missing(Missing.NO_INTERVAL, value, stats.count)
+            values, keys = _values(_RECORD[name.tag], chosen)
+            return percentile_interval(values, keys, float(name.statistic[1:]), value)
+        return missing(Missing.NO_INTERVAL, value)
+
+    def _share(self, name: FigureName) -> Estimate:
+        chosen = [record for record in self._all if record.phase is Phase.PROFILING and _is_of(record, name.category)]
+        if name.tag == "error_rate":
+            ended = [record for record in chosen if not _was_cancelled(record)]
+            terms = ((not record.succeeded, 1) for record in ended)
+        else:
+            ended = [record for record in chosen if record.succeeded]
+            terms = ((record.acceptance is not None, 1) for record in ended)
+        return share_interval(added_up(map(prompt_of, ended), terms))
+
+
+def _is_of(record: RequestRecord, category: str | None) -> bool:
+    return category is None or record.category == category
+
+
+def _was_cancelled(record: RequestRecord) -> bool:
+    return record.error is not None and record.error.kind is ErrorKind.CANCELLED
+
+
+def _values(metric: RecordMetric, records: Sequence[RequestRecord]) -> tuple[list[float], list[str]]:
+    # The values of a metric, and of each the prompt: some requests have several (the gaps between their chunks).
+    values: list[float] = []
+    keys: list[str] = []
+    for record in records:
+        value = metric.value(record)
+        if value is not None:
+            own = value if isinstance(value, list) else [value]
+            values += own
+            keys += [prompt_of(record)] * len(own)
+    return values, keys

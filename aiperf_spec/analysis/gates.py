@@ -111,9 +111,10 @@ def evaluate(
     """Return each gate's outcome over a run's figures, in order; raise `ConfigError` for a wrong expression.
 
     A figure without a value fails its gate. Under `strict` the end of the interval that is nearer to failing has to
-    pass too (the lower one for >=); of a relative gate it is the interval of the difference to factor * base, paired
-    where prompts match. A figure that has no interval by its nature (one number a run, a flag) is judged by its value;
-    one whose interval is missing because n is too small fails.
+    pass too (the lower one for >=, whether or not there is an upper one); of a relative gate it is the interval of the
+    difference to factor * base, paired where prompts match. A figure that has no interval by its nature (one number a
+    run, a flag) is judged by its value; one whose interval is missing because n is too small, or because nothing
+    scatters, fails.
     """
     gates = [parse_gate(each) if isinstance(each, str) else each for each in expressions]
     if base is None:
@@ -144,10 +145,22 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
     passed = holds(figure.value, threshold)
     if not strict or judged.reason is Missing.NO_INTERVAL:
         return GateResult(gate, passed, figure, threshold)
-    if judged.low is None or judged.high is None:
-        return GateResult(gate, False, figure, threshold, reason=judged.reason)
-    if gate.operator == "!=":
-        passed = passed and not judged.low <= threshold <= judged.high
-    elif gate.operator != "==":  # an interval is never one number: == asks no more than its value
-        passed = passed and holds(judged.low if gate.operator in (">=", ">") else judged.high, threshold)
+    if not _has_ends(gate.operator, judged):
+        return GateResult(gate, False, figure, threshold, reason=judged.reason, apart=apart)
+    passed = passed and _whole(gate.operator, judged, threshold)
     return GateResult(gate, passed, figure, threshold, apart=apart)
+
+
+def _has_ends(sign: str, judged: Estimate) -> bool:
+    # A gate in one direction does not need the end that it does not use.
+    return (judged.low is not None or sign in ("<=", "<")) and (judged.high is not None or sign in (">=", ">"))
+
+
+def _whole(sign: str, judged: Estimate, threshold: float) -> bool:
+    low, high = judged.low, judged.high
+    if sign in (">=", ">") and low is not None:
+        return _OPERATORS[sign](low, threshold)
+    if sign in ("<=", "<") and high is not None:
+        return _OPERATORS[sign](high, threshold)
+    # An interval is never one number: == asks no more than its value, != that the interval keeps clear.
+    return sign == "==" or low is None or high is None or not low <= threshold <= high

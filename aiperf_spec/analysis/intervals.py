@@ -1,29 +1,33 @@
-"""Intervals: of pooled ratios and their differences (95 %, clustered, linearised, Student's t), percentiles, shares.
+"""Intervals at 95 %, with the prompt as what scatters: of pooled ratios, percentiles, shares, and their differences.
 
-A ratio is R = sum(a_i) / sum(b_i) over n clusters (requests, or conversations where there are turns). Verify steps of
-one request depend on each other, so the request is what scatters, never the step.
+A ratio is R = sum(a_i) / sum(b_i) over n clusters: prompts, each with all its turns and repeats. Its standard error is
+that of the delete-one jackknife, its quantile Student's at n_eff - 1, n_eff = sum(b)^2 / sum(b^2): where few prompts
+hold most of the steps, few are what is known.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from aiperf_spec.analysis.clusters import Terms, added_up
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.statistics import interval_ranks, t_quantile, wilson_interval
+from aiperf_spec.analysis.statistics import NORMAL_975, interval_ranks, t_quantile, wilson_interval
 
 MIN_CLUSTERS = 5
 """With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""
+_NOISE = 1e-12
+"""A relative difference that is arithmetic's, not the run's."""
 
 
 @dataclass(slots=True, frozen=True)
 class Estimate:
     """A figure with its 95 % interval, in the figure's own unit.
 
-    `value` is None where there is nothing to take it from; `low` and `high` are None where no interval can be given,
-    and `reason` says why. `n` counts clusters.
+    `value` is None where there is nothing to take it from; `low` or `high` is None where that end cannot be given, and
+    `reason` says why. `n` counts prompts.
     """
 
     value: float | None
@@ -44,9 +48,14 @@ class Estimate:
 
     def within(self, lowest: float = -math.inf, highest: float = math.inf) -> Estimate:
         """Return the same figure with its interval cut to what the figure can be."""
-        if self.low is None or self.high is None:
-            return self
-        return replace(self, low=max(self.low, lowest), high=min(self.high, highest))
+        low = None if self.low is None else max(self.low, lowest)
+        high = None if self.high is None else min(self.high, highest)
+        return replace(self, low=low, high=high)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends are given."""
+        return self.low is not None and self.high is not None
 
 
 def missing(reason: Missing, value: float | None = None, n: int = 0) -> Estimate:
@@ -54,57 +63,58 @@ def missing(reason: Missing, value: float | None = None, n: int = 0) -> Estimate
     return Estimate(value, n=n, reason=reason)
 
 
-def estimate(value: float, standard_error: float, n: int) -> Estimate:
-    """Return value +- t(n - 1) * s.e.; without interval below `MIN_CLUSTERS`."""
-    if n < MIN_CLUSTERS:
+def estimate(
+    value: float, standard_error: float, n: int, df: float, *, size: float | None = None, fewest: int = MIN_CLUSTERS
+) -> Estimate:
+    """Return value +- t(df) * s.e.; without interval below `fewest` clusters, without scatter, and without freedom.
+
+    `size` is what scatter is small beside, the value itself unless given.
+    """
+    if n < fewest:
         return missing(Missing.TOO_FEW, value, n)
-    reach = t_quantile(n - 1) * standard_error
+    if standard_error <= _NOISE * (abs(value) if size is None else size):
+        return missing(Missing.NO_SPREAD, value, n)
+    reach = t_quantile(df) * standard_error if df > 0 else math.inf
+    if math.isinf(reach):
+        return missing(Missing.ONE_PROMPT, value, n)
     return Estimate(value, value - reach, value + reach, n, standard_error)
 
 
-@dataclass(slots=True)
-class RatioSums:
-    """Running sums of a ratio's terms; enough for its interval, whatever the number of clusters.
+@dataclass(slots=True, frozen=True)
+class Ratio:
+    """R = sum(a) / sum(b) over n clusters, and how it scatters.
 
-    `add` takes one cluster: a request, or all turns of a conversation added up. Sums of whole numbers are exact.
+    `terms` are (a_i - R b_i) / (sum(b) - b_i): R less what it is without cluster i. Terms of two figures over the same
+    clusters add up to those of the figures' difference.
     """
 
-    n: int = 0
-    a: float = 0
-    b: float = 0
-    aa: float = 0
-    ab: float = 0
-    bb: float = 0
+    value: float
+    terms: array[float]
+    df: float
+    """n_eff - 1."""
 
-    def add(self, a: float, b: float) -> None:
-        """Add one cluster's numerator and denominator; one that has neither says nothing and is not counted."""
-        if not a and not b:
-            return
-        self.n += 1
-        self.a += a
-        self.b += b
-        self.aa += a * a
-        self.ab += a * b
-        self.bb += b * b
+    @property
+    def n(self) -> int:
+        """The number of clusters."""
+        return len(self.terms)
+
+    @property
+    def standard_error(self) -> float:
+        """The delete-one jackknife's."""
+        return scatter(self.terms)
+
+    def log_term(self, term: float) -> float:
+        """Return the term that belongs to log R; 0 where the ratio without the cluster has no logarithm."""
+        left = 1 - term / self.value
+        return -math.log(left) if left > 0 else 0.0
 
     def estimate(self) -> Estimate:
-        """Return R = sum(a) / sum(b) = A / B with its interval; None where B is zero.
-
-        The standard error is sqrt(n / (n - 1) * sum((a_i - R b_i)^2)) / B, with
-        sum((a_i - R b_i)^2) = (sum(a^2) B^2 - 2 sum(ab) A B + sum(b^2) A^2) / B^2.
-        """
-        if not self.b:
-            return missing(Missing.NO_RECORDS, n=self.n)
-        if self.n < MIN_CLUSTERS:
-            return missing(Missing.TOO_FEW, self.a / self.b, self.n)
-        # Over a common denominator, counts stay whole numbers and nothing cancels.
-        square = self.aa * self.b * self.b - 2 * self.ab * self.a * self.b + self.bb * self.a * self.a
-        error = math.sqrt(max(square, 0) / (self.b * self.b) * self.n / (self.n - 1)) / self.b
-        return estimate(self.a / self.b, error, self.n)
+        """Return the ratio with its interval."""
+        return estimate(self.value, self.standard_error, self.n, self.df)
 
 
 def as_length(share: Estimate) -> Estimate:
-    """Return 1 + accepted / steps from the share: a length is at least 1, whatever intervals of few requests say."""
+    """Return 1 + accepted / steps from the share: a length is at least 1, whatever intervals of few prompts say."""
     return share.scaled(1, 1).within(lowest=1)
 
 
@@ -113,23 +123,21 @@ def as_rate(share: Estimate) -> Estimate:
     return share.scaled(100).within(0, 100)
 
 
-def ratio(terms: Iterable[tuple[float, float]]) -> Estimate:
-    """Return sum(a) / sum(b) over clusters (a, b), from deviations rather than sums: exact for large figures too."""
+def ratio(terms: Iterable[Terms]) -> Estimate:
+    """Return sum(a) / sum(b) over clusters (a, b), with its interval."""
     # A cluster with neither says nothing, and counting it would make few look like many.
     numerators, denominators = _columns((a, b) for a, b in terms if a or b)
     if not any(denominators):
         return missing(Missing.NO_RECORDS, n=len(denominators))
-    value, terms_of_value = _linearised(numerators, denominators)
-    return estimate(value, scatter(terms_of_value), len(denominators))
+    return _linearised(numerators, denominators).estimate()
 
 
-def linearised(pairs: Iterable[tuple[float, float]]) -> tuple[float, array[float]]:
-    """Return R = sum(a) / sum(b) and each cluster's (a_i - R b_i) / sum(b); raises ZeroDivisionError without any b."""
+def linearised(pairs: Iterable[Terms]) -> Ratio:
+    """Return the ratio of clusters (a, b); raises ZeroDivisionError without any b."""
     return _linearised(*_columns(pairs))
 
 
-def _columns(pairs: Iterable[tuple[float, float]]) -> tuple[array[float], array[float]]:
-    # 16 bytes a cluster, where a list of pairs of floats takes 120.
+def _columns(pairs: Iterable[Terms]) -> tuple[array[float], array[float]]:
     numerators, denominators = array("d"), array("d")
     for a, b in pairs:
         numerators.append(a)
@@ -137,37 +145,108 @@ def _columns(pairs: Iterable[tuple[float, float]]) -> tuple[array[float], array[
     return numerators, denominators
 
 
-def _linearised(numerators: array[float], denominators: array[float]) -> tuple[float, array[float]]:
+def _linearised(numerators: array[float], denominators: array[float]) -> Ratio:
     total = math.fsum(denominators)
     value = math.fsum(numerators) / total
-    return value, array("d", ((a - value * b) / total for a, b in zip(numerators, denominators, strict=True)))
+    pairs = zip(numerators, denominators, strict=True)
+    terms = array("d", ((a - value * b) / (total - b) if total > b else 0.0 for a, b in pairs))
+    return Ratio(value, terms, effective_number(denominators) - 1)
+
+
+def effective_number(weights: Iterable[float]) -> float:
+    """Return Kish's effective number of clusters, sum(b)^2 / sum(b^2): how many equal ones know as much."""
+    weights = list(weights)
+    return math.fsum(weights) ** 2 / math.fsum(weight * weight for weight in weights)
 
 
 def scatter(terms: Sequence[float]) -> float:
-    """Return the standard error of a sum of linearised terms: sqrt(n / (n - 1) * sum(u_i^2)); 0 below 2 terms.
-
-    Linearised terms sum to zero by construction, so no mean is taken off.
-    """
+    """Return the jackknife's standard error, sqrt((n - 1) / n * sum((u_i - mean)^2)), from its terms; 0 below 2."""
     n = len(terms)
-    return math.sqrt(n / (n - 1) * math.fsum(term * term for term in terms)) if n > 1 else 0.0
+    if n < 2:
+        return 0.0
+    mean = math.fsum(terms) / n
+    return math.sqrt((n - 1) / n * math.fsum((term - mean) ** 2 for term in terms))
 
 
-def percentile_interval(values: Sequence[float], q: float, value: float) -> Estimate:
-    """Return the percentile's 95 % interval between two of the values, free of any assumed distribution.
+def percentile_interval(values: Sequence[float], keys: Sequence[Hashable], q: float, value: float) -> Estimate:
+    """Return the percentile's 95 % interval between two of the values, free of any assumed distribution (Woodruff's).
 
-    `value` is the percentile itself, `q` in 0..100. None where a rank would lie outside the sample, as for the 99th
-    percentile of a few requests.
+    `value` is the percentile itself, `q` in 0..100, `keys` name each value's cluster. The ranks are those of as many
+    independent values as the clustered ones are worth (design effect). An end is None where its rank would lie outside
+    the sample, as the upper one for the 99th percentile of a few requests.
     """
-    n, share = len(values), q / 100
-    if not 0 < share < 1 or not n:
-        return missing(Missing.NO_INTERVAL, value, n)
-    low, high = interval_ranks(n, share)
-    if low < 1 or high + 1 > n:
-        return missing(Missing.TOO_FEW_FOR_RANK, value, n)
+    size, share = len(values), q / 100
+    if not 0 < share < 1 or not size:
+        return missing(Missing.NO_INTERVAL, value)
+    n = len(set(keys))
+    if n < MIN_CLUSTERS:
+        return missing(Missing.TOO_FEW, value, n)
     ordered = sorted(values)
-    return Estimate(value, ordered[low - 1], ordered[high], n)
+    if ordered[0] == ordered[-1]:
+        return missing(Missing.NO_SPREAD, value, n)
+    # The design effect is known only where several prompts have values on both sides.
+    known = min(max(share, min(MIN_CLUSTERS / n, 0.5)), max(1 - MIN_CLUSTERS / n, 0.5))
+    bound = ordered[int(known * (size - 1))]
+    independent = _independent(added_up(keys, ((value <= bound, 1) for value in values)))
+    whole = max(int(independent + 1e-9), 1)
+    low, high = interval_ranks(whole, share)
+    first, last = math.floor(size * low / whole + 1e-9), math.ceil(size * (high + 1) / whole - 1e-9)
+    lower = ordered[first - 1] if first >= 1 else None
+    upper = ordered[last - 1] if high < whole else None
+    reason = Missing.TOO_FEW_FOR_RANK if lower is None or upper is None else None
+    return Estimate(value, lower, upper, n, reason=reason)
 
 
-def share_interval(hits: int, n: int) -> Estimate:
-    """Return hits / n with Wilson's interval; None without any."""
-    return Estimate(hits / n, *wilson_interval(hits, n), n) if n else missing(Missing.NO_RECORDS)
+def share_interval(terms: Iterable[Terms]) -> Estimate:
+    """Return sum(hits) / sum(requests) over clusters, with Wilson's interval at the effective number of requests."""
+    pairs = [(hits, requests) for hits, requests in terms if requests]
+    if not pairs:
+        return missing(Missing.NO_RECORDS)
+    value = math.fsum(hits for hits, _ in pairs) / math.fsum(requests for _, requests in pairs)
+    if len(pairs) < MIN_CLUSTERS:
+        return missing(Missing.TOO_FEW, value, len(pairs))
+    independent = _independent(pairs)
+    return Estimate(value, *wilson_interval(value * independent, independent), len(pairs))
+
+
+def _independent(terms: Iterable[Terms]) -> float:
+    """Return how many independent requests scatter as much as clusters of (hits, requests): p (1 - p) / variance.
+
+    Where all or none hit, nothing is known of the scatter within clusters: then each is taken to be of one piece.
+    """
+    hits, requests = _columns(terms)
+    found, size, n = _linearised(hits, requests), math.fsum(requests), len(requests)
+    p = found.value
+    if not 0 < p < 1:
+        return effective_number(requests)
+    variance = found.standard_error**2 * (n - 1) / n
+    return min(p * (1 - p) / variance, size) if variance else size
+
+
+def rank_correlation(r: float, n: int) -> Estimate:
+    """Return Spearman's r of n prompts with Fisher's interval.
+
+    The standard error of atanh r is sqrt((1 + r^2 / 2) / (n - 3)), after Bonett and Wright.
+    """
+    if abs(r) > 1 - _NOISE:
+        return missing(Missing.NO_SPREAD, r, n)
+    reach = NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
+    return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
+
+
+def difference_of(mine: Estimate, theirs: Estimate, factor: float = 1.0) -> Estimate:
+    """Return mine - factor * theirs of independent figures, from their own intervals (MOVER).
+
+    Each end is given where the two ends that it is made of are.
+    """
+    if mine.value is None or theirs.value is None:
+        return missing(Missing.NOT_IN_BOTH)
+    value, n = mine.value - factor * theirs.value, min(mine.n, theirs.n)
+    below, above = (theirs.low, theirs.high) if factor >= 0 else (theirs.high, theirs.low)
+    low = high = None
+    if mine.low is not None and above is not None:
+        low = value - math.hypot(mine.value - mine.low, factor * (above - theirs.value))
+    if mine.high is not None and below is not None:
+        high = value + math.hypot(mine.high - mine.value, factor * (below - theirs.value))
+    reason = None if low is not None and high is not None else mine.reason or theirs.reason
+    return Estimate(value, low, high, n, reason=reason)

@@ -39,13 +39,15 @@ class Span:
 @dataclass(slots=True, frozen=True)
 class Cell:
     """One figure. `requests` is how many stand behind it, None where the source does not say; `low` and `high` are its
-    95 % interval; `gauge` marks an average over time, which is not token-weighted."""
+    95 % interval over `prompts`, None where records do not tell them or they are too many to keep apart; `gauge` marks
+    an average over time, which is not token-weighted."""
 
     value: float | None
     requests: int | None = None
     low: float | None = None
     high: float | None = None
     gauge: bool = False
+    prompts: int | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +55,7 @@ class RunFigures:
     """What one run (or several of one model, pooled) has for a matrix, by column.
 
     `pools` holds sums, which add up; `values` bare figures, which do not: gauges, or a summary's throughput. Only sums
-    of records have the squares that intervals need.
+    of records have those by prompt that intervals need.
     """
 
     model: str
@@ -76,7 +78,7 @@ class RunFigures:
     def cell(self, metric: ReportMetric, column: str) -> Cell | None:
         """Return its figure in a column; None where it has none."""
         if column in self.pools:
-            return self._pool_cell(metric, self.pools[column])
+            return _pool_cell(metric, self.pools[column])
         if column in self.spans:
             return Cell(self.spans[column].rate(), self.requests.get(column))
         if column in self.values:
@@ -89,14 +91,9 @@ class RunFigures:
             total = CategoryTotals()
             for pool in self.pools.values():
                 total.merge(pool)
-            return self._pool_cell(metric, total)
+            return _pool_cell(metric, total)
         columns = self.columns
         return self.cell(metric, next(iter(columns))) if len(columns) == 1 else None
-
-    def _pool_cell(self, metric: ReportMetric, pool: CategoryTotals) -> Cell:
-        estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
-        low, high = (estimate.low, estimate.high) if self.source is ReportSource.RECORDS else (None, None)
-        return Cell(estimate.value, pool.requests or None, low, high)
 
     def absorb(self, other: RunFigures) -> None:
         """Add another run's figures: sums add up, and gauges of the same column are averaged."""
@@ -115,6 +112,12 @@ class RunFigures:
         for column, value in other.values.items():
             before = self.values.get(column)
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
+
+
+def _pool_cell(metric: ReportMetric, pool: CategoryTotals) -> Cell:
+    estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
+    prompts = None if pool.prompts.in_groups else estimate.n or None
+    return Cell(estimate.value, pool.requests or None, estimate.low, estimate.high, prompts=prompts)
 
 
 @dataclass(slots=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 
-from aiperf_spec.analysis.clusters import Terms, clustered, length_terms
-from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, ratio
+from aiperf_spec.analysis.clusters import Terms, clustered, length_terms, prompt_of
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, as_length, missing, rank_correlation, ratio
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.statistics import NORMAL_975, spearman
+from aiperf_spec.analysis.statistics import spearman
 from aiperf_spec.models.run import RequestRecord
 
 MIN_STEPS = 10
@@ -60,9 +60,9 @@ class LengthQuarter:
 class PromptLength:
     """Acceptance length against prompt length.
 
-    `correlation` is Spearman's, over requests with at least 10 steps, with Fisher's interval (standard error
-    sqrt((1 + r^2 / 2) / (n - 3)) of atanh r, after Bonett and Wright). `quarters` are pooled over all requests with
-    steps, by quarter of prompt length; equal lengths are never parted.
+    `correlation` is Spearman's, over prompts with at least 10 steps (the mean of their requests' prompt tokens, their
+    pooled length). `quarters` are pooled over all requests with steps, by quarter of prompt length; equal lengths are
+    never parted.
     """
 
     correlation: Estimate
@@ -73,9 +73,9 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
     """Return the `worst` requests by mean acceptance length among those with enough steps; repeats are left out."""
     reports = sum(1 for record in records if record.acceptance is not None)
     enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
-    of_prompts: dict[Hashable, RequestRecord] = {}
+    of_prompts: dict[tuple[str, int], RequestRecord] = {}
     for record in sorted(enough, key=attrgetter("acceptance.mean_acceptance_length", "index")):
-        of_prompts.setdefault((record.prompt_id or record.index, record.turn_index), record)
+        of_prompts.setdefault((prompt_of(record), record.turn_index), record)
     chosen = tuple(
         Outlier(
             index=record.index,
@@ -94,12 +94,11 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
 
 def prompt_length(records: Sequence[RequestRecord]) -> PromptLength:
     """Return how acceptance length goes with prompt length."""
-    inputs, lengths = array("d"), array("d")
-    for record in records:
-        report = record.acceptance
-        if record.input_tokens is not None and report is not None and report.num_spec_steps >= MIN_STEPS:
-            inputs.append(record.input_tokens)
-            lengths.append(report.mean_acceptance_length)
+    known = [record for record in records if record.input_tokens is not None and length_terms(record)]
+    tokens = clustered(known, lambda record: (record.input_tokens or 0, 1))
+    prompts = zip(tokens, clustered(known, length_terms), strict=True)
+    points = [(total / n, a / steps) for (total, n), (a, steps) in prompts if steps >= MIN_STEPS]
+    inputs, lengths = (array("d", column) for column in (zip(*points, strict=True) if points else ((), ())))
     return PromptLength(_correlation(inputs, lengths), _quarters(records))
 
 
@@ -108,12 +107,8 @@ def _correlation(xs: array[float], ys: array[float]) -> Estimate:
     if n < MIN_CLUSTERS:
         return missing(Missing.TOO_FEW, n=n)
     r = spearman(xs, ys)
-    if r is None:
-        return missing(Missing.NO_RECORDS, n=n)  # one of the two is the same everywhere
-    if abs(r) > 1 - 1e-12:
-        return Estimate(r, r, r, n)
-    reach = NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
-    return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)
+    # Without one, either of the two is the same everywhere.
+    return missing(Missing.NO_RECORDS, n=n) if r is None else rank_correlation(r, n)
 
 
 def _quarters(records: Sequence[RequestRecord]) -> tuple[LengthQuarter, ...]:

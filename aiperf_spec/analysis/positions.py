@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from aiperf_spec.analysis.clusters import Terms, added_up, cluster_keys, has_turns
+from aiperf_spec.analysis.clusters import Terms, added_up, prompt_of
 from aiperf_spec.analysis.intervals import Estimate, missing, ratio
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
@@ -110,10 +110,10 @@ class Tallies:
 
     `reached` accepted at least as many draft tokens; `at_risk` accepted at least one fewer and proposed as many. The
     latter holds only where the requests' drafting is known: without figures of single steps, every step is taken to
-    have proposed enough. `keys` are the rows' clusters, None where every row is one.
+    have proposed enough. `keys` are the rows' prompts.
     """
 
-    keys: Sequence[Hashable] | None
+    keys: Sequence[str]
     steps: array[int]
     reached: tuple[array[int], ...]
     at_risk: tuple[array[int], ...]
@@ -133,13 +133,10 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
 
     Beyond `MAX_POSITIONS` nothing is counted.
     """
-    reports = [report for record in records if (report := record.acceptance) and report.num_spec_steps]
+    counted = [record for record in records if record.acceptance and record.acceptance.num_spec_steps]
+    reports = [record.acceptance for record in counted if record.acceptance]
     deepest = max((depth for report in reports for depth in report.acceptance_histogram), default=0)
     last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
-    keys = None
-    if has_turns(records):
-        of_all = zip(cluster_keys(records), records, strict=True)
-        keys = [key for key, record in of_all if record.acceptance and record.acceptance.num_spec_steps]
     steps, reached = array("q"), tuple(array("q") for _ in range(last))
     # Where every step proposed k, those that accepted a position are those at risk of the next.
     shared = known.full and not known.assumed
@@ -152,7 +149,7 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
             row += _at_risk(report, row)
         for column, value in zip(columns, row, strict=True):
             column.append(value)
-    return Tallies(keys, steps, reached, at_risk)
+    return Tallies(list(map(prompt_of, counted)), steps, reached, at_risk)
 
 
 def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.clusters import clustered, grouped, has_turns, length_terms, measured, rate_terms
+from aiperf_spec.analysis.cautions import Caution, cautions
+from aiperf_spec.analysis.clusters import clustered, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.drift import Drift, drift
 from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
 from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prompt_length
@@ -28,9 +29,8 @@ class GroupAnalysis:
 
 @dataclass(slots=True, frozen=True)
 class Analysis:
-    """The answers that one run gives. Intervals are 95 %, over `clusters` ("requests" or "conversations")."""
+    """The answers that one run gives. Intervals are 95 %, with prompts as what scatters."""
 
-    clusters: str
     run: GroupAnalysis
     categories: dict[str, GroupAnalysis]
     coverage: Estimate
@@ -42,6 +42,7 @@ class Analysis:
     drift: Drift
     prompt_length: PromptLength
     outliers: Outliers
+    cautions: tuple[Caution, ...]
 
 
 def analyse(
@@ -59,7 +60,6 @@ def analyse(
     chosen = measured(records)
     categories = grouped(chosen, lambda record: record.category)
     return Analysis(
-        clusters="conversations" if has_turns(chosen) else "requests",
         run=_group(chosen, settings),
         categories={name: _group(categories[name], settings) for name in sorted(categories)},
         coverage=coverage(chosen),
@@ -73,6 +73,7 @@ def analyse(
         drift=drift(chosen),
         prompt_length=prompt_length(chosen),
         outliers=outliers(chosen, settings.worst),
+        cautions=cautions(chosen),
     )
 
 

@@ -1,13 +1,13 @@
 """What speculation did to speed: coverage, time per verify step, speed-up against a baseline."""
 
 import math
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiperf_spec.analysis.clusters import Read, Terms, clustered
-from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, ratio, scatter
+from aiperf_spec.analysis.intervals import Estimate, Ratio, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
@@ -38,10 +38,11 @@ def coverage(records: Sequence[RequestRecord]) -> Estimate:
 
     The token of the prefill and text trimmed at a stop keep it from being exactly 1. None without counts of tokens.
     """
-    return ratio(clustered(records, _coverage_terms)).within(lowest=0)
+    return ratio(clustered(records, coverage_terms)).within(lowest=0)
 
 
-def _coverage_terms(record: RequestRecord) -> Terms | None:
+def coverage_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted + steps, completion tokens); None without acceptance or a count of tokens."""
     report = record.acceptance
     if report is None:
         return None
@@ -104,25 +105,24 @@ def speed_up(
     theirs = None if baseline is None else list(clustered(baseline, token_times))
     if not mine or theirs == []:
         return SpeedUp(None, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
-    itl, terms = linearised(mine)
-    base, base_terms = (baseline_itl_ms or 0.0, None) if theirs is None else linearised(theirs)
-    if not itl or not base:
-        return SpeedUp(base, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
-    measured = _measured(itl, terms, base, base_terms)
-    length, per_step, kept = _parts(records, base)
-    return SpeedUp(base, None if base_terms is None else len(base_terms), measured, length, per_step, kept)
+    itl = linearised(mine)
+    base = baseline_itl_ms or 0.0 if theirs is None else linearised(theirs)
+    base_ms = base.value if isinstance(base, Ratio) else base
+    if not itl.value or not base_ms:
+        return SpeedUp(base_ms, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
+    length, per_step, kept = _parts(records, base_ms)
+    requests = None if theirs is None else sum(1 for record in baseline or () if token_times(record) is not None)
+    return SpeedUp(base_ms, requests, _measured(itl, base), length, per_step, kept)
 
 
-def _measured(itl: float, terms: Sequence[float], base: float, base_terms: Sequence[float] | None) -> Estimate:
-    value, n = base / itl, len(terms)
-    error = scatter(terms) / itl
-    if base_terms is not None:
-        n = min(n, len(base_terms))
-        error = math.hypot(error, scatter(base_terms) / base)
-    if n < MIN_CLUSTERS:
-        return missing(Missing.TOO_FEW, value, n)
-    factor = math.exp(t_quantile(n - 1) * error)
-    return Estimate(value, value / factor, value * factor, n, value * error)
+def _measured(itl: Ratio, base: Ratio | float) -> Estimate:
+    both = [itl, base] if isinstance(base, Ratio) else [itl]
+    value = (base.value if isinstance(base, Ratio) else base) / itl.value
+    error = math.hypot(*(scatter(array("d", map(each.log_term, each.terms))) for each in both))
+    given = estimate(math.log(value), error, min(each.n for each in both), min(each.df for each in both), size=1)
+    if given.low is None or given.high is None:
+        return replace(given, value=value)
+    return Estimate(value, math.exp(given.low), math.exp(given.high), given.n, value * error)
 
 
 def _parts(records: Sequence[RequestRecord], base: float) -> tuple[float | None, float | None, float | None]:

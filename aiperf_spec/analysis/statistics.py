@@ -19,23 +19,42 @@ LEVEL = 0.95
 
 _TINY = 1e-300
 _PRECISE = 1e-15
+_LARGEST_LOG = 350.0
+"""Of a t whose square is still a float."""
 
 
 @lru_cache(maxsize=1024)
-def t_quantile(df: int, level: float = LEVEL) -> float:
-    """Return t with P(|T| <= t) = level at `df` degrees of freedom; to a relative 1e-8.
+def t_quantile(df: float, level: float = LEVEL) -> float:
+    """Return t with P(|T| <= t) = level at `df` degrees of freedom, whole or not; to a relative 1e-8.
 
-    Raises ValueError for a level outside 0..1 or fewer than 1 degree of freedom.
+    Infinite where it is too large for a float. Raises ValueError for a level outside 0..1, or without a positive `df`.
     """
-    if df < 1 or not 0 < level < 1:
+    if not df > 0 or not 0 < level < 1:
         raise ValueError(f"no quantile at level {level} and {df} degrees of freedom")
-    low, high = 0.0, 1.0
-    while t_two_sided_p(high, df) > 1 - level:
-        low, high = high, high * 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_two_sided_p(middle, df) > 1 - level else (low, middle)
-    return (low + high) / 2
+    # Newton's method on log p as a function of log t, within the bracket that the values so far leave.
+    low, high, target = -_LARGEST_LOG, _LARGEST_LOG, math.log(1 - level)
+    if t_two_sided_p(math.exp(high), df) > 1 - level:
+        return math.inf
+    log_t = 0.0
+    for _ in range(200):
+        t = math.exp(log_t)
+        p = t_two_sided_p(t, df)
+        if p > 1 - level:
+            low = log_t
+        else:
+            high = log_t
+        slope = t * _t_slope(t, df) / p if p else 0.0
+        closer = log_t + (target - math.log(p)) / slope if slope else math.inf
+        if abs(closer - log_t) < 1e-12:
+            break
+        log_t = closer if low < closer < high else (low + high) / 2
+    return math.exp(log_t)
+
+
+def _t_slope(t: float, df: float) -> float:
+    # The derivative of the two-sided p: minus twice the density.
+    log_density = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    return -2 * math.exp(log_density - (df + 1) / 2 * math.log1p(t * t / df))
 
 
 def t_two_sided_p(t: float, df: float) -> float:
@@ -99,8 +118,8 @@ def interval_ranks(n: int, share: float) -> tuple[int, int]:
     return low, high
 
 
-def wilson_interval(hits: int, n: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of the share hits / n, which holds at 0 and 1 too; n is at least 1."""
+def wilson_interval(hits: float, n: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of the share hits / n, which holds at 0 and 1 too; n is positive, whole or not."""
     share, z2 = hits / n, NORMAL_975**2
     middle = (share + z2 / (2 * n)) / (1 + z2 / n)
     reach = NORMAL_975 * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, missing, ratio, scatter
+from aiperf_spec.analysis.intervals import Estimate, as_length, effective_number, estimate, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Drafting, Tallies
 from aiperf_spec.models.run import RequestRecord
@@ -86,27 +86,27 @@ def what_if(
     draft_cost: float | None = None,
     assume_chain: bool = False,
 ) -> WhatIf:
-    """Return the modelled length for every k' <= k, with intervals by the delta method, clustered as everywhere.
+    """Return the modelled length for every k' <= k, with the jackknife's intervals: each prompt is left out once.
 
-    A request adds to length(k') the linearised term sum over i <= k' of S'(i) * sum over j <= i of
-    (a_j - c_j b_j) / A_j, where a_j and b_j are its steps that accepted j and were at risk of it, and A_j is the sum of
-    a_j. From where S' is 0, longer drafts add nothing; where no step proposed as many, the figure is None.
+    From where S' is 0, longer drafts add nothing; where no step proposed as many, the figure is None.
     """
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
-    modelled, terms = _modelled(tallies)
+    modelled, terms, df = _modelled(tallies)
     lengths = []
     for k, length in enumerate(modelled, start=1):
         speedup = None if draft_cost is None else length.scaled(1 / (1 + draft_cost * k))
         lengths.append(DraftLength(k, length, as_length(ratio(tallies.accepted_within(k))), speedup))
-    best, ties = _best(lengths, terms, draft_cost)
+    best, ties = _best(lengths, terms, draft_cost, df)
     return WhatIf(known, tuple(lengths), draft_cost=draft_cost, best=best, ties=ties)
 
 
-def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
-    # terms[k' - 1] holds each cluster's linearised term of length(k').
+def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]], float]:
+    # terms[k' - 1] holds, by cluster, length(k') less what it is without the cluster.
     survival, length = 1.0, 1.0
-    slope = total = array("d", (0.0 for _ in tallies.risks(1))) if tallies.reached else array("d")
+    steps = [b for _, b in tallies.risks(1)] if tallies.reached else []
+    df = effective_number(steps) - 1 if any(steps) else 0.0
+    survival_left, total = array("d", (1.0 for _ in steps)), array("d", (0.0 for _ in steps))
     lengths: list[Estimate] = []
     terms: list[array[float]] = []
     for position, (reached, at_risk) in enumerate(zip(tallies.reached, tallies.at_risk, strict=True), start=1):
@@ -114,20 +114,19 @@ def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]]]:
         if survival and not risk:
             break
         conditional = accepted / risk if risk else 0.0
-        if accepted:
-            pairs = zip(slope, tallies.risks(position), strict=True)
-            slope = array("d", (s + (a - conditional * b) / accepted for s, (a, b) in pairs))
+        left = (((accepted - a) / (risk - b) if risk > b else conditional) for a, b in tallies.risks(position))
+        survival_left = array("d", (s * c for s, c in zip(survival_left, left, strict=True)))
         survival *= conditional
         length += survival
-        total = array("d", (t + survival * s for t, s in zip(total, slope, strict=True)))
+        total = array("d", (t + survival - s for t, s in zip(total, survival_left, strict=True)))
         terms.append(total)
-        lengths.append(estimate(length, scatter(total), len(total)).within(1, 1 + position))
+        lengths.append(estimate(length, scatter(total), len(total), df).within(1, 1 + position))
     lengths += [missing(Missing.NONE_AT_RISK)] * (len(tallies.reached) - len(lengths))
-    return lengths, terms
+    return lengths, terms, df
 
 
 def _best(
-    lengths: Sequence[DraftLength], terms: Sequence[Sequence[float]], cost: float | None
+    lengths: Sequence[DraftLength], terms: Sequence[Sequence[float]], cost: float | None, df: float
 ) -> tuple[int | None, tuple[int, ...]]:
     if cost is None or not lengths or not terms:
         return None, ()
@@ -138,7 +137,7 @@ def _best(
     ties = []
     for k, speed in speeds.items():
         apart = [mine - other for mine, other in zip(_speed(terms, best, cost), _speed(terms, k, cost), strict=True)]
-        difference = estimate(speeds[best] - speed, scatter(apart), len(apart))
+        difference = estimate(speeds[best] - speed, scatter(apart), len(apart), df, size=1)
         if k != best and (difference.low is None or difference.low <= 0):
             ties.append(k)
     return best, tuple(ties)

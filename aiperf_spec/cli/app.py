@@ -111,15 +111,28 @@ def report(
 @app.command()
 @takes(replace(OPTIONS["require"], help=_ON_EACH), OPTIONS["strict"], declared(ReportDisplay)["html"], panels=False)
 def compare(
-    base: Annotated[Path, typer.Argument(help="Folder of the run to compare with.", metavar="BASE")],
-    candidate: Annotated[list[Path], typer.Argument(help="Folders of the other runs.", metavar="CANDIDATE...")],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders: of the base, unless --base names it, then of the others.", metavar="RUN..."),
+    ] = None,
+    base: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a run of the base; repeatable.", metavar="DIR")
+    ] = None,
+    candidate: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of a run of one candidate, beside --base; repeatable.", metavar="DIR"),
+    ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
     **values: Any,
 ) -> None:
-    """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons."""
+    """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons.
+
+    With three runs a side or more (--base A1 --base A2 --base A3 --candidate B1 --candidate B2 --candidate B3), times
+    and throughputs are compared too.
+    """
     from aiperf_spec.cli import compare as command
 
-    command.compare(base, candidate, form=form, **values)
+    command.compare(runs or [], base or [], candidate or [], form=form, **values)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
-from aiperf_spec.analysis.comparison.mismatches import Run
+from aiperf_spec.analysis.comparison.mismatches import Run, side
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
@@ -15,15 +15,16 @@ from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import comparison_html, expect_page
 from aiperf_spec.cli.terminal import note, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import TableFormat
-from aiperf_spec.errors import ExitCode, SpecProfileError
+from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
 from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.text import plural, printable
 
 
 def compare(
-    base: Path,
-    candidates: Sequence[Path],
+    runs: Sequence[Path],
+    base: Sequence[Path],
+    candidate: Sequence[Path],
     *,
     form: TableFormat,
     require: Sequence[str] | None,
@@ -32,28 +33,44 @@ def compare(
 ) -> None:
     """Print each candidate against the base, then the gates; `base` in a gate is the base run.
 
-    `html` is a file to which the comparison is written as HTML too.
+    `base` and `candidate` are the folders of one side each; each of `runs` is a side of its own, the first one the base
+    where `base` names none. `html` is a file to which the comparison is written as HTML too.
     """
     with translated_errors():
         if html is not None:
             expect_page(html)
-        folders = [RunFolder(path, keep=True) for path in (base, *candidates)]
+        folders = [[RunFolder(path, keep=True) for path in paths] for paths in _sides(runs, base, candidate)]
         gates = Gates(require or (), folders[0], strict=strict)
-        runs = [_load(folder) for folder in folders]
-        comparisons = compare_runs(runs[0], runs[1:])
-        results = [gates.outcomes(figures_of(folder)) for folder in folders[1:]] if gates else []
+        sides = [side([_load(folder) for folder in each]) for each in folders]
+        comparisons = compare_runs(sides[0], sides[1:])
+        results = [gates.outcomes(figures_of(each)) for each in folders[1:]] if gates else []
     if form is TableFormat.JSON:
         document = comparison_json(comparisons, results if gates else None)
         stdout().print(Text(document.decode().rstrip()), soft_wrap=True)
     else:
         stdout().print(compare_report(comparisons))
-        for run, judged in zip(runs[1:], results, strict=False):
+        for run, judged in zip(sides[1:], results, strict=False):
             stdout().print("")
             gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
     if html is not None:
         with translated_errors():
-            write_file("--html", html, comparison_html(comparisons, runs, folders, results, strict=strict))
+            write_file("--html", html, comparison_html(comparisons, sides, folders, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
+
+
+def _sides(runs: Sequence[Path], base: Sequence[Path], candidate: Sequence[Path]) -> list[list[Path]]:
+    if candidate and not base:
+        raise ConfigError("--candidate names the runs of one side, and --base none of the other", "add --base DIR")
+    sides = [[*base]] if base else []
+    sides += [[folder] for folder in runs] + ([[*candidate]] if candidate else [])
+    if len(sides) < 2:
+        raise ConfigError(
+            "there is nothing to compare with", "write compare BASE CANDIDATE, or --base DIR and --candidate DIR"
+        )
+    for folders in sides:
+        if len({folder.resolve() for folder in folders}) < len(folders):
+            raise ConfigError("one folder is named twice on one side", "a run says nothing about itself a second time")
+    return sides
 
 
 def _load(folder: RunFolder) -> Run:

@@ -20,14 +20,14 @@ class Gates:
     Raises `SpecProfileError` for an expression or a folder that cannot be read.
     """
 
-    def __init__(self, require: Sequence[str], base: RunFolder | None, *, strict: bool) -> None:
+    def __init__(self, require: Sequence[str], base: Sequence[RunFolder], *, strict: bool) -> None:
         self._gates = [parse_gate(expression) for expression in require]
         self._strict = strict
         if strict and not self._gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
-        if base is None:
+        if not base:
             expect_base(self._gates)
-        self._base = None if base is None else figures_of(base)
+        self._base = figures_of(base) if base else None
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -44,17 +44,22 @@ class Gates:
         return all(result.passed for result in results)
 
 
-def figures_of(run: RunFolder) -> Figures:
-    """Return the figures of a run's folder, with what its summary says that gates ask for and records do not tell."""
-    return Figures(run.records().records, flags=_flags(run.described.reconciliation))
+def figures_of(runs: Sequence[RunFolder]) -> Figures:
+    """Return the figures of runs together, with what summaries say that gates ask for and records do not tell.
+
+    A flag is true where it is of every run, and None where that is not known.
+    """
+    known = [_reconciled(run.described.reconciliation) for run in runs]
+    reconciled = None if None in known else all(known)
+    return Figures([record for run in runs for record in run.records().records], flags={"reconciled": reconciled})
 
 
 def figures_of_result(result: RunResult, summary: Summary) -> Figures:
     """Return the same of a run that has just been made."""
-    return Figures(result.records, summary=summary, flags=_flags(result.reconciliation))
+    return Figures(result.records, summary=summary, flags={"reconciled": _reconciled(result.reconciliation)})
 
 
-def _flags(found: Reconciliation | None) -> dict[str, bool | None]:
+def _reconciled(found: Reconciliation | None) -> bool | None:
     # Not known where the server's counters were not read, or were reset.
     agreement = None if found is None else found.agreement
-    return {"reconciled": None if agreement in (None, Agreement.RESET) else agreement is Agreement.EXACT}
+    return None if agreement in (None, Agreement.RESET) else agreement is Agreement.EXACT

@@ -48,15 +48,15 @@ def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bo
 def comparison_html(
     comparisons: ComparisonSet,
     runs: Sequence[Run],
-    folders: Sequence[RunFolder],
+    folders: Sequence[Sequence[RunFolder]],
     gates: Sequence[Sequence[GateResult]],
     *,
     strict: bool,
 ) -> bytes:
-    """Return the page of a comparison; the first run is the base."""
+    """Return the page of a comparison; the first run is the base. `folders` are those of each run."""
     from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
 
-    once = list({folder.path.resolve(): folder for folder in folders}.values())
+    once = list({folder.path.resolve(): folder for each in folders for folder in each}.values())
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
     return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=_matrix(once))
 
@@ -77,6 +77,6 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:
     metric = ReportMetric.ACCEPT_LENGTH
-    figures = [run_figures(run, metric, ReportSource.AUTO, intervals=True, pool=pool) for run in runs]
+    figures = [run_figures(run, metric, ReportSource.AUTO, pool=pool) for run in runs]
     matrix = build_matrix(metric, figures, pool=pool)
     return matrix if matrix.has_values and set(matrix.columns) != {WHOLE_RUN} else None

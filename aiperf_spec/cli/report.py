@@ -42,14 +42,14 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
     with translated_errors():
         if display.html is not None:
             expect_page(display.html)
-        base = None if settings.base is None else RunFolder(settings.base)
+        base = [] if settings.base is None else [RunFolder(settings.base)]
         gates = Gates(settings.require, base, strict=settings.strict)
         runs = find_runs(paths)
         _expect_to_read(runs, settings, display)
         metric, source = display.metric, display.source
         if source is ReportSource.SERVER:
             source = ReportSource.SERVER_METRICS
-        found = [run_figures(run, metric, source, intervals=display.intervals, pool=display.pool) for run in runs]
+        found = [run_figures(run, metric, source, pool=display.pool) for run in runs]
         matrix = build_matrix(metric, found, pool=display.pool)
         own = _wants_own_tables(runs, display)
         if not own and not matrix.has_values:
@@ -147,7 +147,7 @@ def _examine(
             console.print(Text(name, style="bold"))
             console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
         if gates:
-            met = gates.show(gates.outcomes(figures_of(run)), console, f"Gates, {name}") and met
+            met = gates.show(gates.outcomes(figures_of([run])), console, f"Gates, {name}") and met
     return met
 
 

@@ -76,7 +76,7 @@ def _judge(settings: ReportSettings) -> Callable[[MeasuredRun, Console], bool]:
     from aiperf_spec.artifacts.read.folders import RunFolder
     from aiperf_spec.cli.gates import Gates, figures_of_result
 
-    base = None if settings.base is None else RunFolder(settings.base)
+    base = [] if settings.base is None else [RunFolder(settings.base)]
     gates = Gates(settings.require, base, strict=settings.strict)
     return lambda run, console: gates.show(gates.outcomes(figures_of_result(run.result, run.summary)), console)
 

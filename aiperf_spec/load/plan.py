@@ -10,7 +10,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, Phase
 from aiperf_spec.wire.outcome import answer_message
-from aiperf_spec.workload.prompts import Prompt
+from aiperf_spec.workload.prompts import Prompt, hashed
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,6 +26,12 @@ class PlannedRequest:
     turn_index: int = 0
     scheduled_ns: int | None = None
     """When it was due, by the monotonic clock; None in a closed loop and after a conversation's first turn."""
+
+    @property
+    def content_hash(self) -> str:
+        """The hash of what it asks, in whatever turn."""
+        hashes = [prompt.content_hash for prompt in self.prompts]
+        return hashes[0] if len(hashes) == 1 else hashed(" ".join(hashes).encode())
 
     @property
     def later_turns(self) -> int:

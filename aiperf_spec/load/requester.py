@@ -122,6 +122,7 @@ class Requester:
             start_ns=trace.start_ns,
             end_ns=trace.end_ns,
             turn_index=planned.turn_index,
+            prompt_hash=planned.content_hash,
             id_start=id_start,
             scheduled_ns=planned.scheduled_ns,
             connect_ns=trace.connect_ns if error is None else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
+import sys
 import threading
 import time
 from array import array
@@ -124,6 +125,8 @@ class WorkerProcesses:
             while link.poll():
                 kind, value = link.recv()
                 if kind == "record":
+                    # One string for all requests of a prompt, as within a process.
+                    value.prompt_hash = sys.intern(value.prompt_hash)
                     self.sink(value)
                 elif kind == "done":
                     self._settle(link, value)

@@ -130,6 +130,8 @@ class RequestRecord:
     start_ns: int
     end_ns: int
     turn_index: int = 0
+    prompt_hash: str = ""
+    """What `Prompt.content_hash` was; "" where the file that it was read from does not say."""
     id_start: str = ""
     """What `request_id` is without its last 12 digits; "" where the record was read from a file."""
     scheduled_ns: int | None = None
@@ -243,6 +245,8 @@ class DatasetInfo:
     """What `--custom-dataset-type` says."""
     turns: int | None = None
     """Requests that the prompts make, each sent once."""
+    file_hashes: tuple[str, ...] = ()
+    """Of the content of each file."""
     skipped_lines: int = 0
     repeated_ids: int = 0
 

@@ -1,6 +1,7 @@
 """The answers of one run, in compact tables."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
@@ -17,6 +18,7 @@ from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
 from aiperf_spec.render.text import count, middle, number, plural, printable
+from aiperf_spec.render.words import worded
 
 _MODELLED_ROWS = 16
 """Draft lengths shown; files have all."""
@@ -33,6 +35,9 @@ def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_categ
     if not analysis.run.requests:
         return
     yield figures_table(analysis)
+    if analysis.cautions:
+        said = (worded("caution", each.kind, asdict(each)) for each in analysis.cautions)
+        yield Renderables(*(Text.assemble(("notice: ", "bold yellow"), text) for text in said))
     yield curve_table(analysis.run.curve, "Acceptance by position in the draft")
     yield what_if_table(analysis.run.what_if)
     if analysis.categories:
@@ -62,7 +67,7 @@ def figures_table(analysis: Analysis) -> RenderableType:
     if speed.measured.value is not None:
         figures.append(("Speed-up, measured", speed.measured, 1))
     rows = ((label, figure(e, 2, factor), interval(e, 2, factor), count(e.n)) for label, e, factor in figures)
-    lines = [f"Intervals take {analysis.clusters} as what scatters (n), with Student's t."]
+    lines = ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
     if speed.length is not None and speed.per_step is not None and speed.kept is not None:
         lines.append(
             f"Speed-up = {number(speed.length)} (acceptance length) x {number(speed.per_step)} (baseline ITL / time "
@@ -142,7 +147,7 @@ def categories_table(analysis: Analysis) -> RenderableType:
     table = table_of(columns)
     for name, group in analysis.categories.items():
         figures = (figure(group.length), interval(group.length), figure(group.rate), interval(group.rate))
-        table.add_row(Text(middle(name, 20)), count(group.requests), *figures)
+        table.add_row(Text(middle(name, 20)), count(group.length.n), *figures)
     return titled("Length and rate per category", table)
 
 
@@ -150,7 +155,7 @@ def best_lengths_table(analysis: Analysis) -> RenderableType:
     """Return the best k' of each category at the given draft cost, an estimate."""
     columns = ("<Category", "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
     rows = (
-        (Text(middle(name, 20)), count(group.requests), *_best_cells(group))
+        (Text(middle(name, 20)), count(group.length.n), *_best_cells(group))
         for name, group in analysis.categories.items()
     )
     title = f"Best k' per category at a draft cost of {analysis.run.what_if.draft_cost:g} (estimate)"

@@ -62,7 +62,8 @@ def _pairing(pairing: Pairing) -> Iterator[str]:
     if not pairing.paired:
         yield f"{plural(len(pairing.pairs), 'pair')} of prompts: too few, so the runs are compared as independent."
     else:
-        yield f"{plural(len(pairing.pairs), 'pair')} of prompts, by id and turn."
+        by = "what was sent" if pairing.by_content else "id"
+        yield f"{plural(len(pairing.pairs), 'pair')} of prompts, by {by} and turn."
     for name, keys in (("the base", pairing.base_only), ("the candidate", pairing.candidate_only)):
         if keys:
             outside = " and in no difference" if pairing.paired else ""
@@ -106,9 +107,10 @@ def method(comparisons: ComparisonSet) -> str:
         f"Verdicts are corrected for {plural(comparisons.tests, 'comparison')} (Holm; the pooled length weighs as much "
         "as all others together): better, worse and differs stand where the corrected p is below 0.05"
         if comparisons.tests
-        else "No figure differs in any pair"
+        else "No figure could be judged, or none differs between any two runs"
     )
     return (
         "Means of requests, and pooled figures; differences of pairs where there are pairs. Intervals are 95 %, each "
-        f"by itself. {correction}; none shown: no difference is, which does not say that there is none."
+        f"by itself, with prompts as what scatters. {correction}; none shown: no difference is, which does not say "
+        "that there is none."
     )

@@ -32,6 +32,8 @@ def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: s
         if result.apart is not None:
             less = f"{signed(result.apart.value, _DECIMALS)} ({interval(result.apart, _DECIMALS)})"
             notes.append(f"{printable(result.gate.expression, 120)}: value less bound {less}.")
+        if strict and result.figure.reason is Missing.NO_INTERVAL:
+            notes.append(f"{printable(result.gate.expression, 120)}: one number a run, held by its value alone.")
         if result.reason is not None:
             notes.append(f"{printable(result.gate.expression, 120)}: {_why(result)}.")
     if strict:

@@ -7,10 +7,13 @@ from itertools import zip_longest
 
 from rich.text import Text
 
-from aiperf_spec.analysis.intervals import Estimate, RatioSums, as_length, as_rate
+from aiperf_spec.analysis.category_totals import CategoryTotals
+from aiperf_spec.analysis.clusters import prompt_of
+from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
 from aiperf_spec.metrics.stats import percentile
+from aiperf_spec.models.prompt_sums import PromptSums
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
@@ -19,6 +22,8 @@ from aiperf_spec.render.text import count, number, plural
 _RECENT_S = 10
 _RECENT_MOST = 2000
 """Requests of the last 10 s that percentiles are taken of: sorting more would hold up the loop that stamps arrivals."""
+_PROMPTS = 1000
+"""Prompts whose sums are kept apart, for the same reason."""
 _LABEL = 15
 _WIDE = 120
 """Columns from which on the histogram stands beside the figures."""
@@ -47,10 +52,8 @@ class RunProgress:
     phases: dict[Phase, PhaseProgress] = field(default_factory=lambda: {phase: PhaseProgress() for phase in Phase})
     in_flight: int | None = None
     """Requests under way, where the caller knows."""
-    length_sums: RatioSums = field(default_factory=RatioSums)
-    rate_sums: RatioSums = field(default_factory=RatioSums)
+    totals: CategoryTotals = field(default_factory=lambda: CategoryTotals(prompts=PromptSums(_PROMPTS)))
     histogram: Counter[int] = field(default_factory=Counter)
-    has_turns: bool = False
     _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
     _figures: tuple[int, tuple[Estimate, Estimate, str, str]] | None = None
 
@@ -71,11 +74,11 @@ class RunProgress:
         if record.phase is Phase.WARMUP:
             return
         self._recent.append((record.end_ns, time_to_first_token(record), inter_token_latency(record)))
-        self.has_turns |= record.turn_index > 0
         report = record.acceptance
         if report is not None and report.num_spec_steps:
-            self.length_sums.add(report.num_accepted_draft_tokens, report.num_spec_steps)
-            self.rate_sums.add(report.num_accepted_draft_tokens, report.num_draft_tokens)
+            self.totals.add(
+                prompt_of(record), report.num_accepted_draft_tokens, report.num_spec_steps, report.num_draft_tokens
+            )
             self.histogram.update(report.acceptance_histogram)
 
     @property
@@ -92,14 +95,11 @@ class RunProgress:
     def figures(self, now_ns: int) -> tuple[Estimate, Estimate, str, str]:
         """Return the pooled length and rate so far, and "p50 ..., p99 ... ms" of TTFT and of ITL of the last 10 s.
 
-        They are renewed once a second: an interval costs a millisecond. Turns of a conversation depend on each other:
-        where there are any, no interval is given.
+        They are renewed once a second: intervals cost a millisecond.
         """
         second = int(now_ns // NS_PER_S)
         if self._figures is None or self._figures[0] != second:
-            length, rate = as_length(self.length_sums.estimate()), as_rate(self.rate_sums.estimate())
-            if self.has_turns:
-                length, rate = Estimate(length.value), Estimate(rate.value)
+            length, rate = self.totals.length(), self.totals.rate()
             while self._recent and self._recent[0][0] < now_ns - _RECENT_S * NS_PER_S:
                 self._recent.popleft()
             first, between = ([value for each in self._recent if (value := each[i]) is not None] for i in (1, 2))
@@ -233,8 +233,9 @@ def _interval(estimate: Estimate, unit: str = "") -> str:
 
 def _figures(progress: RunProgress, now_ns: int) -> list[Text]:
     length, rate, first, between = progress.figures(now_ns)
-    reports = progress.length_sums.n
-    of = f", {plural(reports, 'request')}" if reports else ""
+    totals = progress.totals
+    many, prompts = totals.prompts.in_groups, len(totals.prompts)
+    of = f", {plural(totals.requests, 'request') if many else plural(prompts, 'prompt')}" if prompts else ""
     lines = [
         Text.assemble(_label("accept length"), _interval(length), (of, "dim")),
         Text.assemble(_label("draft rate"), _interval(rate, " %")),

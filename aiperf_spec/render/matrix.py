@@ -80,8 +80,9 @@ def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
     if intervals:
         known = cell.low is not None and cell.high is not None
         lines.append(f"{number(cell.low)}–{number(cell.high)}" if known else "")
-    if cell.requests is not None:
-        lines.append(f"n={count(cell.requests)}")
+    n = cell.prompts if intervals and cell.prompts is not None else cell.requests
+    if n is not None:
+        lines.append(f"n={count(n)}")
     return lines
 
 
@@ -95,9 +96,12 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
         lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
-    lines.append("n: requests behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together.")
+    behind = "prompts (requests where they are not told apart)" if intervals else "requests"
+    lines.append(
+        f"n: {behind} behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together."
+    )
     if intervals:
-        lines.append("Ranges are 95 %, clustered by request; none is given below 5 requests or without their records.")
+        lines.append("Ranges are 95 %, over prompts with all their turns and repeats; none is given below 5 prompts.")
     lines += [
         f"{printable(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."
         for run in matrix.runs

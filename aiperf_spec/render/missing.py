@@ -23,10 +23,13 @@ def explained(reason: Missing) -> str:
 
 
 def interval(estimate: Estimate, decimals: int = 2, factor: float = 1.0) -> str:
-    """Return "low to high", or the reason in a word or two."""
-    if estimate.low is None or estimate.high is None:
-        return WORDS["missing, short"].get(estimate.reason or "", "–")
-    return f"{number(factor * estimate.low, decimals)} to {number(factor * estimate.high, decimals)}"
+    """Return "low to high", "from low" or "to high" where one end is known, or the reason in a word or two."""
+    low, high = (None if end is None else number(factor * end, decimals) for end in (estimate.low, estimate.high))
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    if low is not None or high is not None:
+        return f"from {low}" if low is not None else f"to {high}"
+    return WORDS["missing, short"].get(estimate.reason or "", "–")
 
 
 def figure(estimate: Estimate, decimals: int = 2, factor: float = 1.0) -> str:

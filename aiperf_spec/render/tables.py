@@ -7,7 +7,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.analysis.clusters import has_turns
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary
@@ -68,7 +67,7 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
     grid.add_row("Requests to", Text(f"{printable(result.url)}, {config.endpoint_type}, {how}"))
     warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
     # What a rate starts is a conversation; how many requests a second that makes, the throughput says.
-    conversations = result.dataset.has_conversations or has_turns(result.records)
+    conversations = result.dataset.has_conversations or any(record.turn_index for record in result.records)
     grid.add_row("Load", f"{_load(config, 'conversations' if conversations else 'requests')}{warmup}")
     grid.add_row("Prompts", Text(f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)})"))
     grid.add_row("Outcome", _outcome(result, summary))

@@ -119,6 +119,7 @@ class Workload:
             type=" + ".join(types) or None,
             selector=self._config.dataset_selector.name,
             turns=None if known is None else sum(1 + len(prompt.later) for prompt in known),
+            file_hashes=tuple(file.content_hash for file in self._files),
             skipped_lines=sum(file.skipped for file in self._files),
             repeated_ids=self._repeated_ids,
         )

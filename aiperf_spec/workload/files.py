@@ -14,7 +14,7 @@ from aiperf_spec.config.choices import DatasetSelector, DatasetType
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt
-from aiperf_spec.workload.prompts import Prompt
+from aiperf_spec.workload.prompts import Prompt, hashed
 from aiperf_spec.workload.rows import FileKind, Row, rows
 
 LIMIT_BYTES = 64 * 1024 * 1024
@@ -23,6 +23,7 @@ _GZIP = b"\x1f\x8b"
 STDIN = Path("-")
 _LOOKED_AT = 10
 """Rows by which `auto` decides."""
+_BEGINNING = 1 << 20
 
 
 class PromptFile:
@@ -38,6 +39,8 @@ class PromptFile:
         self._limit = limit_bytes
         self.path = _within(path, config.dataset_selector) if path != STDIN and path.is_dir() else path
         self.skipped = 0
+        self.content_hash = ""
+        """Of the file's content; of one too large to be held, of its beginning and its size."""
         self.prompts: tuple[Prompt, ...] | None = None
         self._data: bytes | None = None
         self._read_if_small()
@@ -136,12 +139,15 @@ class PromptFile:
         with self._faults_named():
             if self.path == STDIN:
                 data = _standard_input(limit)
-            elif self.path.stat().st_size > limit:
+            elif (size := self.path.stat().st_size) > limit:
+                with self._open() as stream:
+                    self.content_hash = hashed(stream.read(_BEGINNING) + str(size).encode())
                 return
             else:
                 # A compressed file shows its size only while it is read.
                 with self._open() as stream:
                     data = stream.read(limit + 1)
+        self.content_hash = hashed(data)
         if len(data) <= limit:
             self._data = data
         elif self.path == STDIN:

@@ -1,12 +1,19 @@
 """Several runs against one: differences, intervals, verdicts, and what makes them mislead."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from aiperf_spec.analysis.clusters import Read, Terms, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, Run, mismatches, same_prompts
-from aiperf_spec.analysis.comparison.pairing import Difference, Pairing, difference, pair_up
+from aiperf_spec.analysis.comparison.pairing import (
+    Difference,
+    Pairing,
+    difference,
+    independent,
+    pair_up,
+    unjudged,
+)
 from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.speed import step_terms
@@ -16,6 +23,8 @@ from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, Record
 from aiperf_spec.models.run import RequestRecord
 
 ALPHA = 0.05
+MIN_RUNS = 3
+"""Runs a side from which on figures that differ from run to run can be judged."""
 
 POOLED_LENGTH = "spec_decode_token_weighted_acceptance_length"
 POOLED_RATE = "spec_decode_overall_draft_acceptance_rate"
@@ -91,6 +100,11 @@ class _Metric:
     of_shape: bool = False
     """Whether it is a rate of what was proposed, which other drafters propose otherwise."""
 
+    @property
+    def of_time(self) -> bool:
+        """Whether it scatters from run to run beyond what its requests show."""
+        return self.unit == "ms" or "throughput" in self.tag
+
 
 _OF_SHAPE = {"spec_decode_draft_acceptance_rate", "spec_decode_accepted_per_verified"}
 _HIGHER = {"output_token_throughput_per_user", "spec_decode_acceptance_length", *_OF_SHAPE}
@@ -135,8 +149,10 @@ def _metrics() -> list[_Metric]:
 def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     """Return each candidate against the base, over successful profiled requests.
 
-    Means over requests and pooled ratios are compared with intervals and verdicts; throughputs and durations are one
-    number a run, and are shown without. A verdict needs Holm's adjusted p below 0.05, over all verdicts of the set.
+    Acceptance is compared over prompts, pair by pair where both runs sent them. What is measured in time differs from
+    run to run by more than its requests show: with 3 runs a side or more it is compared between runs, throughputs and
+    durations too; with fewer it gets no verdict. A verdict needs Holm's adjusted p below 0.05, over all verdicts of the
+    set.
     The pooled length is the question that is asked first: it weighs as much as all other verdicts together, so that
     the number of metrics beside it does not hide what it shows.
     """
@@ -186,41 +202,75 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
     pairing = pair_up(mine, theirs, same_prompts=same)
     found = tuple(mismatches(base, candidate, pairing))
     same_shape = not _OTHER_SHAPE & {mismatch.kind for mismatch in found}
+    repeats = tuple([measured(each.records) for each in run.repeats or (run,)] for run in (base, candidate))
     metrics = _metrics()
-    rows = [*_rows(metrics, mine, theirs, pairing, same_shape=same_shape), *_one_number_rows(mine, theirs)]
+
+    def rows_of(chosen: Sequence[_Metric], category: str | None = None) -> list[Row]:
+        def of(records: Sequence[RequestRecord]) -> list[RequestRecord]:
+            return [record for record in records if category is None or record.category == category]
+
+        before, after = of(mine), of(theirs)
+        pairs = pairing if category is None else pair_up(before, after, same_prompts=same)
+        runs = tuple([of(records) for records in each] for each in repeats)
+        given = (_row(metric, before, after, pairs, runs, same_shape=same_shape) for metric in chosen)
+        return [row for row in given if row is not None]
+
+    rows = [*rows_of(metrics), *_run_rows(repeats)]
+    shared = grouped(mine, lambda record: record.category).keys() & grouped(theirs, lambda record: record.category)
     per_category = [metric for metric in metrics if metric.tag in _PER_CATEGORY]
-    groups, other_groups = (grouped(records, lambda record: record.category) for records in (mine, theirs))
-    categories = {}
-    for name in sorted(groups.keys() & other_groups.keys()):
-        ours, other = groups[name], other_groups[name]
-        pairs = pair_up(ours, other, same_prompts=same)
-        categories[name] = tuple(_rows(per_category, ours, other, pairs, same_shape=same_shape))
+    categories = {name: tuple(rows_of(per_category, name)) for name in sorted(shared)}
     return Comparison(base.name, candidate.name, pairing, found, tuple(rows), categories)
 
 
-def _rows(
-    metrics: Iterable[_Metric],
+_Repeats = tuple[Sequence[Sequence[RequestRecord]], ...]
+"""The records of each run of the base, and of each of the candidate."""
+
+
+def _row(
+    metric: _Metric,
     base: Sequence[RequestRecord],
     candidate: Sequence[RequestRecord],
     pairing: Pairing,
+    repeats: _Repeats,
     *,
     same_shape: bool,
-) -> Iterator[Row]:
-    for metric in metrics:
+) -> Row | None:
+    if metric.of_time and min(map(len, repeats)) >= MIN_RUNS:
+        found = _between_runs([[_value(metric.read, records) for records in runs] for runs in repeats])
+    else:
         found = difference(base, candidate, metric.read, pairing, offset=metric.offset)
-        if found.base is None and found.candidate is None:
-            continue
-        if metric.of_shape and not same_shape:
-            found = replace(found, estimate=missing(Missing.DIFFERENT_SHAPES), p=None)
-        yield Row(metric.tag, metric.label, metric.unit, metric.better, found)
+        if metric.of_time and found.estimate.value is not None:
+            found = unjudged(found, Missing.FEW_RUNS)
+    if found.base is None and found.candidate is None:
+        return None
+    if metric.of_shape and not same_shape:
+        found = replace(found, estimate=missing(Missing.DIFFERENT_SHAPES), p=None)
+    return Row(metric.tag, metric.label, metric.unit, metric.better, found)
 
 
-def _one_number_rows(base: Sequence[RequestRecord], candidate: Sequence[RequestRecord]) -> Iterator[Row]:
-    before, after = run_values(base), run_values(candidate)
+def _value(read: Read, records: Sequence[RequestRecord]) -> float | None:
+    terms = [each for record in records if (each := read(record)) is not None]
+    total = sum(b for _, b in terms)
+    return sum(a for a, _ in terms) / total if total else None
+
+
+def _between_runs(sides: Sequence[Sequence[float | None]]) -> Difference:
+    base, candidate = ([(value, 1.0) for value in values if value is not None] for values in sides)
+    return independent(base, candidate, fewest=MIN_RUNS)
+
+
+def _run_rows(repeats: _Repeats) -> list[Row]:
+    each = [[run_values(records) for records in runs] for runs in repeats]
+    rows = []
     for metric in RUN_METRICS:
-        values = before.get(metric.tag), after.get(metric.tag)
-        if metric.group is not Group.RUN or metric.unit == "requests" or values[0] is None or values[1] is None:
+        if metric.group is not Group.RUN or metric.unit == "requests":
             continue
+        values = [[run.get(metric.tag) for run in runs] for runs in each]
+        if any(value is None for runs in values for value in runs):
+            continue
+        found = _between_runs(values)
+        if found.estimate.reason is Missing.TOO_FEW:
+            found = unjudged(found, Missing.FEW_RUNS)
         better = Better.HIGHER if metric.unit.endswith("/sec") else Better.NEITHER
-        given = missing(Missing.NO_INTERVAL, values[1] - values[0], 1)
-        yield Row(metric.tag, metric.label, metric.unit, better, Difference(*values, given, None, paired=False))
+        rows.append(Row(metric.tag, metric.label, metric.unit, better, found))
+    return rows

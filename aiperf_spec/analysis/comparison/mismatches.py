@@ -1,5 +1,7 @@
 """What differs between two runs so that comparing their figures misleads."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -50,40 +52,66 @@ class RunSettings:
     rate: float | None = None
     """Requests a second, where they were sent at a rate."""
     prompts: str | None = None
+    """The name of the file, or of the built-in set."""
+    prompts_path: str | None = None
+    prompt_hashes: tuple[str, ...] | None = None
+    """Of each file's content; None where the summary does not say."""
     sampling: dict[str, Any] | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class Run:
-    """A run to be compared."""
+    """A run to be compared, or several of the same settings as one: `repeats` are then those runs."""
 
     name: str
     records: Sequence[RequestRecord]
     settings: RunSettings = field(default_factory=RunSettings)
+    repeats: tuple[Run, ...] = ()
+
+
+def side(runs: Sequence[Run]) -> Run:
+    """Return runs of the same settings as one."""
+    if len(runs) == 1:
+        return runs[0]
+    records = [record for run in runs for record in run.records]
+    name = ", ".join(run.name for run in runs)
+    return Run(name, records, runs[0].settings, tuple(runs))
 
 
 def same_prompts(base: RunSettings, candidate: RunSettings) -> bool | None:
     """Say whether both runs read the same prompts; None where one does not tell."""
+    if base.prompt_hashes is not None and candidate.prompt_hashes is not None:
+        return base.prompt_hashes == candidate.prompt_hashes
     if base.prompts is None or candidate.prompts is None:
         return None
-    return base.prompts == candidate.prompts
+    return (base.prompts, base.prompts_path) == (candidate.prompts, candidate.prompts_path)
 
 
 def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
     """Return what differs between two runs in engine, model, sampling, draft length and shape, load and prompts."""
-    mine, theirs = base.settings, candidate.settings
     found = []
     if unknown := [run.name for run in (base, candidate) if run.settings == RunSettings()]:
         found.append(Mismatch(MismatchKind.CONFIGURATION_UNKNOWN, *(unknown * 2)[:2]))
+    found += _settings_apart(base.settings, candidate.settings)
+    for run in (base, candidate):
+        for repeat in run.repeats[1:]:
+            apart = _settings_apart(run.settings, repeat.settings)
+            found += [mismatch for mismatch in apart if mismatch not in found]
+    return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+
+
+def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:
+    found = []
     for kind, before, after in (
         (MismatchKind.MODEL, mine.model, theirs.model),
         (MismatchKind.ENDPOINT, mine.endpoint, theirs.endpoint),
         (MismatchKind.STREAMING, mine.streaming, theirs.streaming),
         (MismatchKind.CONCURRENCY, _concurrency(mine), _concurrency(theirs)),
-        (MismatchKind.PROMPTS, mine.prompts, theirs.prompts),
     ):
         if before is not None and after is not None and before != after:
             found.append(Mismatch(kind, str(before), str(after)))
+    if same_prompts(mine, theirs) is False:
+        found.append(Mismatch(MismatchKind.PROMPTS, *(_prompts(settings) for settings in (mine, theirs))))
     if mine.rate != theirs.rate:
         rates = [f"--request-rate {rate:g}" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
         found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
@@ -92,7 +120,12 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         keys = [key for key in sorted({*bodies[0], *bodies[1]}) if bodies[0].get(key) != bodies[1].get(key)]
         shown = (", ".join(f"{key} {body.get(key, 'not sent')}" for key in keys) for body in bodies)
         found.append(Mismatch(MismatchKind.SAMPLING, *shown))
-    return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+    return found
+
+
+def _prompts(settings: RunSettings) -> str:
+    named = settings.prompts_path or settings.prompts or "unknown"
+    return f"{named}, {' '.join(settings.prompt_hashes)}" if settings.prompt_hashes else named
 
 
 def _concurrency(settings: RunSettings) -> str | None:
@@ -135,8 +168,7 @@ def _prompt_tokens(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch
     if base.settings.model != candidate.settings.model or not pairing.paired:
         return []  # another model's tokenizer counts the same prompt otherwise
     before, after = (
-        {(record.prompt_id, record.turn_index): record.input_tokens for record in measured(run.records)}
-        for run in (base, candidate)
+        {pairing.key(record): record.input_tokens for record in measured(run.records)} for run in (base, candidate)
     )
     # Later turns carry what was answered, which may differ.
     first = [(before.get(key), after.get(key)) for key in pairing.pairs if key[1] == 0]

@@ -2,19 +2,21 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Read, Terms, clustered, has_turns, sums_by_key
-from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, linearised, missing, scatter
+from aiperf_spec.analysis.clusters import Read, Terms, clustered, prompt_of
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, Ratio, estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.statistics import t_quantile, t_two_sided_p
+from aiperf_spec.analysis.statistics import t_two_sided_p
+from aiperf_spec.models.prompt_sums import prompt_key
 from aiperf_spec.models.run import RequestRecord
 
 Key = tuple[str, int]
-"""Prompt id and turn."""
+"""A prompt and its turn."""
 
-_BY_LINE = re.compile(r"line-\d+")
+_BY_LINE = re.compile(r"(.*:)?line-\d+")
 """The id of a prompt to which its file gives none; with several files, theirs stand before it."""
 
 
@@ -22,18 +24,24 @@ _BY_LINE = re.compile(r"line-\d+")
 class Pairing:
     """Which prompts (and turns) two runs share.
 
-    `paired` says whether figures are compared pair by pair: where at least 5 pairs are. `base_only` and
-    `candidate_only` list what has no partner and is then in no difference.
+    `pairs` are told by the hash of what was sent where all records have it (`by_content`), else by id. `base_only` and
+    `candidate_only` list the ids of what has no partner and is then in no difference.
     """
 
     pairs: frozenset[Key]
-    base_only: tuple[Key, ...]
-    candidate_only: tuple[Key, ...]
+    base_only: tuple[Key, ...] = ()
+    candidate_only: tuple[Key, ...] = ()
+    by_content: bool = True
 
     @property
     def paired(self) -> bool:
-        """Whether there are enough pairs."""
-        return len(self.pairs) >= MIN_CLUSTERS
+        """Whether figures are compared pair by pair: where at least 5 prompts are in both runs."""
+        return len({prompt for prompt, _ in self.pairs}) >= MIN_CLUSTERS
+
+    def key(self, record: RequestRecord) -> Key:
+        """Return what a record is paired by."""
+        prompt = prompt_of(record) if self.by_content else prompt_key(None, record.prompt_id)
+        return prompt, record.turn_index
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,20 +61,21 @@ class Difference:
 def pair_up(
     base: Sequence[RequestRecord], candidate: Sequence[RequestRecord], *, same_prompts: bool | None = None
 ) -> Pairing:
-    """Return the pairs of two runs' successful requests, by prompt id and turn.
+    """Return the pairs of two runs' successful requests, by what was sent and turn.
 
-    `same_prompts` says whether both read the same file, None where that is not known. Ids that are mere line numbers
-    pair only where the files are not known to differ.
+    Records that do not say what was sent (AIPerf's) pair by prompt id. Ids that are mere line numbers then pair only
+    where `same_prompts` says that both runs read the same file.
     """
-    mine, theirs = ({_key(record) for record in records} for records in (base, candidate))
-    pairs = mine & theirs
-    if same_prompts is False:
+    by_content = all(record.prompt_hash for records in (base, candidate) for record in records)
+    told = Pairing(frozenset(), by_content=by_content)
+    mine, theirs = ({told.key(r): (r.prompt_id, r.turn_index) for r in records} for records in (base, candidate))
+    pairs = mine.keys() & theirs.keys()
+    if not by_content and not same_prompts:
         pairs = {key for key in pairs if not _BY_LINE.fullmatch(key[0])}
-    return Pairing(frozenset(pairs), tuple(sorted(mine - pairs)), tuple(sorted(theirs - pairs)))
-
-
-def _key(record: RequestRecord) -> Key:
-    return record.prompt_id, record.turn_index
+    base_only, candidate_only = (
+        tuple(sorted(ids for key, ids in keys.items() if key not in pairs)) for keys in (mine, theirs)
+    )
+    return Pairing(frozenset(pairs), base_only, candidate_only, by_content)
 
 
 def difference(
@@ -80,52 +89,101 @@ def difference(
 ) -> Difference:
     """Return R(candidate) - factor * R(base), R = offset + sum(a) / sum(b), where `read` gives a request's (a, b).
 
-    Paired: over the prompts that have the figure in both runs, with repeats of a prompt (and its turns) added up, so
-    that a prompt counts once; s.e. from the differences of the linearised terms. Otherwise the runs are independent,
-    with Welch's degrees of freedom.
+    Paired: over the prompts that have the figure in both runs, each with its turns and repeats added up; s.e. from the
+    differences of the jackknife's terms. Otherwise the runs are independent, see `independent`.
     """
-    mine, theirs = (_by_key(records, read, pairing.pairs) for records in (base, candidate))
-    keys = [key for key in mine if key in theirs]
-    paired = pairing.paired and len({prompt for prompt, _ in keys}) >= MIN_CLUSTERS
-    if paired:
-        sides = [[sums[key] for key in keys] for sums in (mine, theirs)]
-    else:
-        sides = [list(clustered(records, read)) for records in (base, candidate)]
-    before, after = (linearised(terms) if any(b for _, b in terms) else None for terms in sides)
+    if pairing.paired:
+        mine, theirs = _by_key(base, read, pairing), _by_key(candidate, read, pairing)
+        keys = mine.keys() & theirs.keys()
+        before, after = _by_prompt(mine, keys), _by_prompt(theirs, keys)
+        if len(before) >= MIN_CLUSTERS:
+            return _paired(before, [after[prompt] for prompt in before], factor=factor, offset=offset)
+    return independent(clustered(base, read), clustered(candidate, read), factor=factor, offset=offset)
+
+
+def _by_key(records: Iterable[RequestRecord], read: Read, pairing: Pairing) -> dict[Key, Terms]:
+    sums: dict[Key, Terms] = {}
+    for record in records:
+        key = pairing.key(record)
+        if key in pairing.pairs and (terms := read(record)) is not None:
+            a, b = sums.get(key, (0, 0))
+            sums[key] = (a + terms[0], b + terms[1])
+    return sums
+
+
+def _by_prompt(sums: dict[Key, Terms], keys: set[Key]) -> dict[str, Terms]:
+    prompts: dict[str, Terms] = {}
+    for key, (a, b) in sums.items():
+        if key in keys:
+            before = prompts.get(key[0], (0, 0))
+            prompts[key[0]] = (before[0] + a, before[1] + b)
+    return prompts
+
+
+def _paired(before: dict[str, Terms], after: list[Terms], *, factor: float, offset: float) -> Difference:
+    if not any(b for _, b in before.values()) or not any(b for _, b in after):
+        return Difference(None, None, missing(Missing.NO_RECORDS), None, paired=True)
+    base, candidate = linearised(before.values()), linearised(after)
+    terms = array("d", (mine - factor * theirs for mine, theirs in zip(candidate.terms, base.terms, strict=True)))
+    df = min(base.df, candidate.df)
+    return _judged(base, candidate, scatter(terms), df, MIN_CLUSTERS, factor=factor, offset=offset, paired=True)
+
+
+def independent(
+    base: Iterable[Terms],
+    candidate: Iterable[Terms],
+    *,
+    factor: float = 1.0,
+    offset: float = 0.0,
+    fewest: int = MIN_CLUSTERS,
+) -> Difference:
+    """Return the difference of two ratios whose clusters have nothing to do with each other, at Welch's df.
+
+    Below `fewest` clusters a side there is neither interval nor p.
+    """
+    sides = [[(a, b) for a, b in terms if a or b] for terms in (base, candidate)]
+    known = [linearised(terms) if any(b for _, b in terms) else None for terms in sides]
+    before, after = known
     if before is None or after is None:
-        one, two = (None if paired or side is None else side[0] + offset for side in (before, after))
-        reason = Missing.NO_RECORDS if one is None and two is None else Missing.NOT_IN_BOTH
-        return Difference(one, two, missing(reason), None, paired)
-    of_base, of_candidate = before[0] + offset, after[0] + offset
-    apart, n = of_candidate - factor * of_base, min(map(len, sides))
-    if n < MIN_CLUSTERS:
-        return Difference(of_base, of_candidate, missing(Missing.TOO_FEW, apart, n), None, paired)
-    if paired:
-        by_prompt = has_turns(base) or has_turns(candidate)
-        clusters: dict[Hashable, float] = {}
-        for key, early, late in zip(keys, before[1], after[1], strict=True):
-            cluster = key[0] if by_prompt else key
-            clusters[cluster] = clusters.get(cluster, 0.0) + late - factor * early
-        n = len(clusters)
-        error, df = scatter(list(clusters.values())), n - 1
-    else:
-        errors = factor * scatter(before[1]), scatter(after[1])
-        error, df = math.hypot(*errors), _welch(errors, (len(sides[0]), len(sides[1])))
-    # Differences of the last bit are the arithmetic's, not the runs'.
-    if abs(apart) <= 1e-12 * max(abs(of_base), abs(of_candidate)):
-        apart = 0.0
-    reach = t_quantile(df) * error
-    p = t_two_sided_p(apart / error, df) if error else float(not apart)
-    return Difference(of_base, of_candidate, Estimate(apart, apart - reach, apart + reach, n, error), p, paired)
+        one = [None if each is None else each.value + offset for each in known]
+        reason = Missing.NO_RECORDS if one == [None, None] else Missing.NOT_IN_BOTH
+        return Difference(one[0], one[1], missing(reason), None, paired=False)
+    errors = factor * before.standard_error, after.standard_error
+    df = _welch(errors, (before.df, after.df))
+    return _judged(before, after, math.hypot(*errors), df, fewest, factor=factor, offset=offset, paired=False)
 
 
-def _by_key(records: Iterable[RequestRecord], read: Read, keys: frozenset[Key]) -> dict[Key, Terms]:
-    chosen = [record for record in records if _key(record) in keys]
-    return sums_by_key(map(_key, chosen), map(read, chosen))
-
-
-def _welch(errors: tuple[float, float], sizes: tuple[int, int]) -> int:
+def _welch(errors: tuple[float, float], freedom: tuple[float, float]) -> float:
     squares = [error * error for error in errors]
-    parts = sum(square * square / (n - 1) for square, n in zip(squares, sizes, strict=True))
-    # Rounded down: a whole number of degrees of freedom, never a narrower interval.
-    return int(sum(squares) ** 2 / parts) if parts else min(sizes) - 1
+    parts = sum(square * square / df for square, df in zip(squares, freedom, strict=True) if square and df > 0)
+    return sum(squares) ** 2 / parts if parts else 0.0
+
+
+def _judged(
+    base: Ratio,
+    candidate: Ratio,
+    error: float,
+    df: float,
+    fewest: int,
+    *,
+    factor: float,
+    offset: float,
+    paired: bool,
+) -> Difference:
+    before, after = base.value + offset, candidate.value + offset
+    apart, size = after - factor * before, max(abs(before), abs(after))
+    # Differences of the last bit are the arithmetic's, not the runs'.
+    if abs(apart) <= 1e-12 * size:
+        apart = 0.0
+    given = estimate(apart, error, min(base.n, candidate.n), df, size=size, fewest=fewest)
+    p = None
+    if given.has_interval:
+        p = t_two_sided_p(apart / error, df)
+    elif given.reason is Missing.NO_SPREAD and not apart:
+        p = 1.0
+    return Difference(before, after, given, p, paired)
+
+
+def unjudged(found: Difference, reason: Missing) -> Difference:
+    """Return the same difference, of which nothing is to be concluded."""
+    return replace(found, estimate=replace(found.estimate, reason=reason), p=None)

@@ -34,7 +34,6 @@ class RunFolder:
         self.keep = keep
         self._records: LoadedRecords | None = None
         self._totals: RecordTotals | None = None
-        self._clustered = False
         self._answers: dict[frozenset[int], dict[int, PromptAndAnswer]] = {}
 
     @property
@@ -77,13 +76,10 @@ class RunFolder:
         """Return its records one by one, without keeping them."""
         return RecordStream(self.path) if self._records is None else self._records.records
 
-    def totals(self, *, clustered: bool = False) -> RecordTotals:
+    def totals(self) -> RecordTotals:
         """Return what its records add up to: of those in memory, else of the file, in constant memory."""
-        # Clusters differ from requests in intervals alone, and only where there are turns.
-        if self._totals is None or (clustered and not self._clustered and self._totals.has_turns):
-            held = self._records
-            read = read_totals(self.path, clustered=clustered) if held is None else add_up(held, clustered=clustered)
-            self._totals, self._clustered = read, clustered
+        if self._totals is None:
+            self._totals = read_totals(self.path) if self._records is None else add_up(self._records)
         return self._totals
 
     def answers(self, indexes: frozenset[int]) -> dict[int, PromptAndAnswer]:

@@ -11,16 +11,14 @@ from aiperf_spec.metrics.latency import request_latency
 from aiperf_spec.models.run import Phase
 
 
-def run_figures(
-    run: RunFolder, metric: ReportMetric, source: ReportSource, *, intervals: bool = False, pool: bool = False
-) -> RunFigures:
+def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, pool: bool = False) -> RunFigures:
     """Return a run's figures; `ReportSource.AUTO` takes the best source that has any.
 
     A run without any has no columns. Raises `SpecProfileError` naming the run where the source asked for has none. With
     `pool`, throughput comes from records: rates of runs side by side do not add up.
     """
     readers: dict[ReportSource, Callable[[], RunFigures]] = {
-        ReportSource.RECORDS: lambda: _from_records(run, metric, intervals=intervals),
+        ReportSource.RECORDS: lambda: _from_records(run, metric),
         ReportSource.SUMMARY: lambda: _from_summary(run, metric),
         ReportSource.SERVER_METRICS: lambda: _from_server(run, metric),
     }
@@ -39,7 +37,7 @@ def run_figures(
     return RunFigures(run.model, [run.name], None)
 
 
-def _from_records(run: RunFolder, metric: ReportMetric, *, intervals: bool) -> RunFigures:
+def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.RECORDS)
     if not run.has_records:
         return figures
@@ -49,7 +47,7 @@ def _from_records(run: RunFolder, metric: ReportMetric, *, intervals: bool) -> R
         if span is not None:
             figures.spans[fallback], figures.requests[fallback] = span, requests
         return figures
-    totals = run.totals(clustered=intervals)
+    totals = run.totals()
     figures.succeeded, figures.unreadable = totals.succeeded, totals.unreadable
     for category, total in totals.categories.items():
         if total.steps:

@@ -13,7 +13,6 @@ import signal
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
-from operator import add, mul
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,13 +21,10 @@ from msgspec.json import Decoder
 
 from aiperf_spec.artifacts.read.files import lines
 from aiperf_spec.models.identities import MAX_COUNT, check_identities
+from aiperf_spec.models.prompt_sums import PromptSums, prompt_key
 
-Terms = tuple[int, int, int]
-"""What one request adds: accepted drafts, verify steps, proposed drafts."""
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-_NOTHING = (0,) * 9
-_LINES_AT_ONCE = 1000
 _DIGITS = b"0123456789"
 _ZERO = ord("0")
 _MANY_STEPS = 10_000
@@ -93,7 +89,7 @@ def _frames(steps: int) -> tuple[bytes, int]:
 
 
 class Metadata(Struct, gc=False):
-    """What a line says of its request; names are AIPerf's, times the wall clock's in ns."""
+    """What a line says of its request; names are AIPerf's (`prompt_hash` is ours), times the wall clock's in ns."""
 
     session_num: _Whole
     benchmark_phase: Literal["profiling", "warmup"]
@@ -104,6 +100,7 @@ class Metadata(Struct, gc=False):
     turn_index: _Whole | None = None
     source_kind: str | None = None
     phase_kind: str | None = None
+    prompt_hash: str | None = None
 
 
 class ErrorDetails(Struct, gc=False):
@@ -153,36 +150,21 @@ def decode_line(text: bytes) -> RecordLine:
 
 @dataclass(slots=True)
 class Sums:
-    """Whole-number sums of the records of a part of a file: `rows` has the fields of `CategoryTotals` by category.
+    """Sums of the records of a part of a file, by category: each prompt's requests, accepted, steps and proposed.
 
     Only successful profiled requests count; `unreadable` are the lines that are no record.
     """
 
-    rows: dict[str | None, list[int]] = field(default_factory=dict)
+    categories: dict[str | None, PromptSums] = field(default_factory=dict)
     succeeded: int = 0
     unreadable: int = 0
-    has_turns: bool = False
-
-    def add(self, terms: dict[str | None, list[Terms]]) -> None:
-        """Add requests by their category."""
-        for category, each in terms.items():
-            accepted, steps, proposed = zip(*each, strict=True)
-            pairs = (
-                (accepted, accepted),
-                (accepted, steps),
-                (steps, steps),
-                (accepted, proposed),
-                (proposed, proposed),
-            )
-            sums = [len(each), *map(sum, (accepted, steps, proposed)), *(sum(map(mul, *pair)) for pair in pairs)]
-            self.rows[category] = list(map(add, self.rows.get(category, _NOTHING), sums))
 
 
 def read_part(path: Path, start: int, end: int | None) -> Sums:
     """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
     part = Sums()
-    terms: dict[str | None, list[Terms]] = defaultdict(list)
-    for number, text in enumerate(lines(path, start, end), start=1):
+    categories: defaultdict[str | None, PromptSums] = defaultdict(PromptSums)
+    for text in lines(path, start, end):
         try:
             line = decode_line(text)
         except NO_RECORD:
@@ -191,15 +173,11 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
         if line.measured:
             metadata, found = line.metadata, line.spec_decode_acceptance
             part.succeeded += 1
-            if metadata.turn_index:
-                part.has_turns = True
             if found is not None:
+                prompt = prompt_key(metadata.prompt_hash, metadata.conversation_id, metadata.session_num)
                 counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
-                terms[metadata.source_kind or None].append(counts)
-        if number % _LINES_AT_ONCE == 0:
-            part.add(terms)
-            terms.clear()
-    part.add(terms)
+                categories[metadata.source_kind or None].add(prompt, 1, *counts)
+    part.categories.update(categories)
     return part
 
 

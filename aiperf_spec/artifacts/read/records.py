@@ -1,5 +1,6 @@
 """Records of requests, read back from `profile_export.jsonl`, ours or AIPerf's."""
 
+import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
@@ -104,6 +105,7 @@ def read_record(text: bytes) -> RequestRecord:
         phase=Phase.WARMUP if metadata.phase_kind == Phase.WARMUP else Phase(metadata.benchmark_phase),
         prompt_id=metadata.conversation_id or "",
         turn_index=metadata.turn_index or 0,
+        prompt_hash=sys.intern(metadata.prompt_hash or ""),
         category=metadata.source_kind or None,
         start_ns=start_ns,
         scheduled_ns=_moment(start_ns, None if lag is None else -lag),

@@ -157,5 +157,7 @@ def run_settings(summary: SummaryFile) -> RunSettings:
         concurrency=phases[0].concurrency if phases else None,
         rate=phases[0].rate if phases else None,
         prompts=dataset.name if dataset.path is None else Path(dataset.path).name,
+        prompts_path=dataset.path,
+        prompt_hashes=tuple(summary.prompt_file_hashes) or None,
         sampling=summary.extra_inputs,
     )

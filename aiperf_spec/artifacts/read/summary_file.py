@@ -140,6 +140,7 @@ class SummaryFile(Tolerant):
     server_owner: Text | None = _at("spec_profile", "server", "owned_by")
     prompts_type: Text | None = _at("spec_profile", "prompts", "type")
     prompts_turns: Count | None = _at("spec_profile", "prompts", "turns")
+    prompt_file_hashes: list[Text] = _at("spec_profile", "prompts", "file_hashes", default=[])
     stopped_by: Text | None = _at("spec_profile", "stopped_by")
     requests: dict[str, Maybe[Number]] = _at("spec_profile", "requests", default={})
     """How many requests ended how."""

@@ -21,6 +21,7 @@ def analysis_json(analysis: Analysis) -> bytes:
     document = {
         "schema_version": SCHEMA_VERSION,
         "interval_level": 0.95,
+        "clusters": "prompts",
         "what_if_is_an_estimate": True,
         **asdict(analysis),
     }
@@ -49,6 +50,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "base": comparison.base,
         "candidate": comparison.candidate,
         "paired": pairing.paired,
+        "paired_by": "content" if pairing.by_content else "id",
         "pairs": len(pairing.pairs),
         "base_only": pairing.base_only,
         "candidate_only": pairing.candidate_only,

@@ -78,14 +78,14 @@ def matrix_json(matrix: Matrix, *, intervals: bool, summaries: Sequence[dict[str
 def _json_cell(cell: Cell, *, intervals: bool) -> dict[str, Any]:
     value: dict[str, Any] = {"value": cell.value, "requests": cell.requests}
     if intervals:
-        value["low"], value["high"] = cell.low, cell.high
+        value |= {"low": cell.low, "high": cell.high, "prompts": cell.prompts}
     if cell.gauge:
         value["token_weighted"] = False
     return value
 
 
 def matrix_markdown(matrix: Matrix, notes: Sequence[str], *, intervals: bool) -> bytes:
-    """Return a table whose cells are figure, interval and (requests), with the notes below."""
+    """Return a table whose cells are figure, interval and (n), with the notes below."""
     several = len({row.model for row in matrix.rows}) < len(matrix.rows)
     head = ["Model", *(["Run"] if several else []), *matrix.columns, "Overall", "Pooled"]
     lines = [
@@ -109,7 +109,8 @@ def _markdown_cell(cell: Cell | None, *, intervals: bool) -> str:
     text = f"{'~' if cell.gauge else ''}{cell.value:.2f}"
     if intervals and cell.low is not None and cell.high is not None:
         text += f" [{cell.low:.2f}, {cell.high:.2f}]"
-    return text if cell.requests is None else f"{text} ({cell.requests:,})"
+    n = cell.prompts if intervals and cell.prompts is not None else cell.requests
+    return text if n is None else f"{text} ({n:,})"
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

@@ -74,7 +74,11 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
         "version": __version__,
         "server": {"url": result.url, "owned_by": result.owned_by},
         "stopped_by": result.stopped_by,
-        "prompts": {"type": result.dataset.type, "turns": result.dataset.turns},
+        "prompts": {
+            "type": result.dataset.type,
+            "turns": result.dataset.turns,
+            "file_hashes": result.dataset.file_hashes,
+        },
         "failure": None if result.failure is None else result.failure.message,
         "requests": {
             "total": summary.total,
