@@ -62,12 +62,17 @@ def request(
     prompt: str | None = None,
     turn: int = 0,
     category: str | None = None,
+    undrafted: int = 0,
 ) -> RequestRecord:
-    """Return a request with these verify steps, every one of which proposed k unless said otherwise."""
+    """Return a request with these verify steps, every one of which proposed k unless said otherwise.
+
+    A decode step takes 10 ms; `undrafted` of them ran beside the verify steps.
+    """
     histogram: dict[int, int] = {}
     for count in accepted:
         histogram[count] = histogram.get(count, 0) + 1
     steps, total = len(accepted), sum(accepted)
+    tokens, decode_steps = 1 + total + steps + undrafted, steps + undrafted
     drafts = sum(drafted) if drafted is not None else proposed if proposed is not None else steps * (k or 0)
     report = SpecDecodeAcceptanceRecord(
         engine=engine,
@@ -78,7 +83,7 @@ def request(
         num_draft_tokens=drafts,
         num_spec_steps=steps,
         num_spec_tokens=k,
-        completion_tokens=1 + total + steps,
+        completion_tokens=tokens,
         per_step_accepted=accepted if per_step else None,
         per_step_drafted=drafted,
     )
@@ -89,10 +94,10 @@ def request(
         turn_index=turn,
         category=category,
         start_ns=0,
-        end_ns=(steps + 2) * 10_000_000,
+        end_ns=(decode_steps + 2) * 10_000_000,
         first_content_ns=10_000_000,
-        last_content_ns=(steps + 1) * 10_000_000,
+        last_content_ns=(decode_steps + 1) * 10_000_000,
         input_tokens=10 + index,
-        output_tokens=1 + total + steps,
+        output_tokens=tokens,
         acceptance=report,
     )

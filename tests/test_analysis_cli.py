@@ -117,7 +117,7 @@ def test_a_baseline_is_a_run_without_speculation(simulate: Simulate, tmp_path: P
     assert result.exit_code == 0, result.output
     speed = analysis(tmp_path / "fast")["speed_up"]
     assert speed["baseline_requests"] == 33
-    assert speed["measured"]["value"] == pytest.approx(speed["length"] * speed["per_step"] * speed["kept"])
+    assert speed["measured"]["value"] == pytest.approx(speed["tokens_per_step"] * speed["per_step"] * speed["kept"])
     wrong = profile(fast, tmp_path / "again", "--baseline", str(tmp_path / "fast"))
     assert wrong.exit_code == 2
     assert "a run with speculation" in words(wrong.output)

@@ -114,6 +114,19 @@ def test_values_are_held_against_their_bounds() -> None:
     assert outcome("coverage >= 0.9")
     assert outcome("step_time <= 10.001")
     assert outcome("request_count == 60")
+    assert outcome("drafted_share == 1")
+
+
+def test_steps_without_a_draft_are_gated_on() -> None:
+    figures = Figures([request(i, (3, 0, i % 3), undrafted=3) for i in range(6)])
+    assert outcome("acceptance_length >= 2.33", figures)
+    assert outcome("tokens_per_decode_step == 1.6666666666666665", figures)
+    assert outcome("drafted_share == 0.5", figures)
+    assert outcome("coverage >= 0.63", figures)
+    assert outcome("coverage <= 0.64", figures)
+    whole = Figures([record(i, start=0, contents=(5, 5), tokens=9) for i in range(6)])
+    assert not outcome("inter_token_latency <= 1", whole)
+    assert not outcome("inter_token_latency.max <= 1", whole)
 
 
 def test_strict_asks_the_end_of_the_interval() -> None:

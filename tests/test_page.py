@@ -116,7 +116,7 @@ def test_the_page_of_a_run_shows_everything_and_runs_nothing() -> None:
     text = page.decode()
     for heading in (
         *("Acceptance length, pooled", "Accepted drafts per verify step", "Acceptance by position in the draft"),
-        *("Acceptance length against output position", "What a shorter draft would have given (estimate)"),
+        *("Acceptance length within responses", "What a shorter draft would have given (estimate)"),
         *("Latency distributions", "TTFT and ITL over time", "Acceptance against step time", "Worst requests"),
         *("Requests without an acceptance record", "Failed requests", "Configuration", "speed-up"),
     ):

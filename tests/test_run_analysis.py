@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,8 +14,10 @@ from aiperf_spec.analysis.drift import drift, longest_rejection
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.outliers import outliers, prompt_length
 from aiperf_spec.analysis.speed import coverage, pooled_itl, speed_up, step_time
+from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.write.analysis_json import analysis_json
 from aiperf_spec.config.settings import ReportSettings
+from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import ErrorKind, Phase
 from aiperf_spec.render.analysis import analysis_report
@@ -50,11 +53,11 @@ def test_a_speed_up_is_the_product_of_its_parts() -> None:
     run = simulated_run(1, 40)
     found = speed_up(run, baseline_itl_ms=9.0)
     assert found.measured.value == pytest.approx(9.0 / (pooled_itl(run).value or 0))
-    assert found.length is not None
+    assert found.tokens_per_step is not None
     assert found.per_step is not None
     assert found.kept is not None
-    assert found.length * found.per_step * found.kept == pytest.approx(found.measured.value)
-    assert found.length == pytest.approx(analyse(run).run.length.value)
+    assert found.tokens_per_step * found.per_step * found.kept == pytest.approx(found.measured.value)
+    assert found.tokens_per_step == pytest.approx(analyse(run).run.length.value)
     assert found.per_step == pytest.approx(0.9)
     assert found.kept == pytest.approx(1)
 
@@ -72,6 +75,83 @@ def test_a_speed_up_against_a_run_without_speculation() -> None:
     assert speed_up(run).measured.reason is Missing.NO_BASELINE
     assert speed_up([], baseline_itl_ms=9.0).reason is Missing.NO_TIMES
     assert speed_up(run, baseline=[]).reason is Missing.NO_TIMES
+
+
+def test_steps_without_a_draft_are_decode_steps() -> None:
+    run = [request(i, (4, 0, i % 5, 0), undrafted=i) for i in range(10)]
+    accepted, verified, undrafted = 40 + 20, 40, 45
+    found = analyse(run, ReportSettings(baseline_itl=10.0))
+    assert found.run.length.value == pytest.approx(1 + accepted / verified)
+    assert found.tokens_per_decode_step.value == pytest.approx(1 + accepted / (verified + undrafted))
+    assert found.drafted_share.value == pytest.approx(verified / (verified + undrafted))
+    # The last step of each accepted nothing, so that none of them can have been cut.
+    assert (found.undrafted_steps, found.undrafted_at_most) == (undrafted, undrafted)
+    assert found.step_time_ms.value == pytest.approx(10)
+    assert found.coverage.value == pytest.approx((accepted + verified) / (accepted + verified + undrafted + 10))
+    speed = found.speed_up
+    assert speed.tokens_per_step == pytest.approx(found.tokens_per_decode_step.value)
+    assert speed.per_step == pytest.approx(1)
+    assert speed.kept == pytest.approx(1)
+    assert speed.measured.value == pytest.approx(speed.tokens_per_step)
+    text = " ".join(shown(found).split())
+    assert "Tokens per decode step 1.71" in text
+    assert "Decode steps with a draft (%) 47.06" in text
+    assert "45 decode steps ran without a draft, each for one token." in text
+    assert "By tokens put out before: not given, as some steps ran without a draft" in " ".join(
+        shown(analyse([request(i, (1,) * 10, undrafted=4) for i in range(6)])).split()
+    )
+
+
+def test_a_drafter_that_drafts_for_every_step_is_shown_as_before() -> None:
+    # Every last step was cut by one token, which hides no step: nothing ran without a draft anywhere.
+    run = [request(i, (4, 0, 2), undrafted=-1) for i in range(6)]
+    found = analyse(run)
+    assert (found.drafted_share.value, found.undrafted_at_most) == (1, 0)
+    assert found.tokens_per_decode_step.value == found.run.length.value
+    assert found.coverage.value == pytest.approx(8 / 9)
+    assert "without a draft" not in shown(found)
+    assert "Tokens per decode step" not in shown(found)
+
+
+def test_a_real_n_gram_drafter_left_more_than_half_of_the_steps_without_a_draft() -> None:
+    found = analyse(load_records(Path(__file__).parent / "aiperf" / "vllm-speedbench").records)
+    assert found.run.length.value == pytest.approx(2.01, abs=0.005)
+    assert found.step_time_ms.value == pytest.approx(29.7, abs=0.05)
+    assert found.drafted_share.value == pytest.approx(0.46, abs=0.005)
+    assert (found.undrafted_steps, found.undrafted_at_most) == (558, 606)
+    # 478 verify steps gave 962 of 1,520 decoded tokens; the 16 others are the prompts' own.
+    assert found.coverage.value == pytest.approx(962 / 1536)
+    text = " ".join(shown(found).split())
+    assert "Time per decode step (ms) 29.70" in text
+    assert "Decode steps with a draft (%) 46.14" in text
+    assert "558 to 606 decode steps ran without a draft" in text
+
+
+def test_a_request_in_which_no_step_had_a_draft_counts_among_the_decode_steps() -> None:
+    silent = record(9, start=0, contents=(10, 110), tokens=11, reason=DropReason.ZERO_STEP)
+    found = analyse([*(request(i, (1, 0)) for i in range(5)), silent])
+    assert found.drafted_share.value == pytest.approx(10 / 20)
+    assert found.step_time_ms.value == pytest.approx(10)
+
+
+def test_a_speed_up_is_taken_apart_by_the_engines_own_tokens_alone() -> None:
+    run = simulated_run(1, 20)
+    run[0].output_tokens = 999
+    found = speed_up(run, baseline_itl_ms=9.0)
+    assert found.measured.value is not None
+    assert (found.kept, found.reason) == (None, Missing.OTHER_TOKEN_COUNT)
+    said = " ".join(shown(analyse(run, ReportSettings(baseline_itl=9.0))).split())
+    assert "The speed-up is not taken apart: --tokenizer counts another number of tokens than the engine." in said
+
+
+def test_content_that_came_in_one_read_has_no_times() -> None:
+    run = [request(i, (1, 3)) for i in range(6)]
+    for each in run[:3]:
+        each.last_content_ns = each.first_content_ns
+    assert step_time(run).value == pytest.approx(10)
+    assert step_time(run).n == 3
+    assert pooled_itl(run).value == pytest.approx(20 / 6)
+    assert step_time(run[:3]).reason is Missing.NO_TIMES
 
 
 def test_drift_is_seen_within_responses() -> None:

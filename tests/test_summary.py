@@ -35,11 +35,12 @@ def test_below_two_tokens_there_is_no_inter_token_latency(tokens: int | None) ->
     assert "output_token_throughput_per_user" not in summary.record_stats
 
 
-def test_zero_gaps_are_gaps_and_no_rate_is_made_of_them() -> None:
+def test_content_that_came_in_one_read_came_in_no_time_that_was_measured() -> None:
     summary = summarise([record(0, start=0, contents=(100, 100, 100), tokens=3)])
     assert summary.record_stats["inter_chunk_latency"].max == 0
-    assert summary.record_stats["inter_token_latency"].avg == 0
+    assert "inter_token_latency" not in summary.record_stats
     assert "output_token_throughput_per_user" not in summary.record_stats
+    assert summary.record_stats["time_to_first_token"].avg == 100
 
 
 def test_a_body_has_a_latency_alone() -> None:

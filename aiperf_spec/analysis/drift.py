@@ -8,6 +8,7 @@ from itertools import groupby, pairwise, zip_longest
 from aiperf_spec.analysis.clusters import Read, Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.models.decoding import DRAFTED_THROUGHOUT, decoding
 from aiperf_spec.models.run import RequestRecord
 
 PARTS = 10
@@ -29,17 +30,19 @@ class Bucket:
 class Drift:
     """How acceptance goes on within responses, or the reason why it cannot be said.
 
-    `tenths` are acceptance lengths by tenth of a response's steps; `change` is the length of the second half less that
-    of the first, paired within responses. Both are of responses with at least 10 steps (`responses`). `buckets` go by
-    tokens put out before the step. `autocorrelation` is of a step's accepted count and the next one's, about each
-    response's own mean, pooled: sum((x_t - m)(x_t+1 - m)) / sum((x_t - m)^2). `longest_rejection` counts steps in a
-    row that accepted nothing; `longest_in` is the index of the request that had them.
+    `tenths` are acceptance lengths by tenth of a response's verify steps; `change` is the length of the second half
+    less that of the first, paired within responses. Both are of responses with at least 10 steps (`responses`).
+    `buckets` go by tokens put out before the step; how many those are is not known where steps without a draft stand
+    between the verify steps, and `buckets_reason` says so. `autocorrelation` is of a step's accepted count and the next
+    one's, about each response's own mean, pooled: sum((x_t - m)(x_t+1 - m)) / sum((x_t - m)^2). `longest_rejection`
+    counts verify steps in a row that accepted nothing; `longest_in` is the index of the request that had them.
     """
 
     responses: int = 0
     tenths: tuple[Estimate, ...] = ()
     change: Estimate | None = None
     buckets: tuple[Bucket, ...] = ()
+    buckets_reason: Missing | None = None
     autocorrelation: Estimate | None = None
     longest_rejection: int | None = None
     longest_in: int | None = None
@@ -52,13 +55,15 @@ def drift(records: Sequence[RequestRecord]) -> Drift:
     if not runs:
         return Drift(reason=Missing.NO_PER_STEP)
     longest, negative_index = max(runs)
+    known = _positions_known(records)
     long = [record for record in records if len(_steps(record)) >= MIN_STEPS]
     tenths = [as_length(ratio(clustered(long, _part(tenth, PARTS)))) for tenth in range(PARTS)] if long else []
     return Drift(
         responses=len(long),
         tenths=tuple(tenths),
         change=_change(long),
-        buckets=_buckets(records),
+        buckets=_buckets(records) if known else (),
+        buckets_reason=None if known else Missing.POSITIONS_UNKNOWN,
         autocorrelation=_autocorrelation(long),
         longest_rejection=longest,
         longest_in=-negative_index if longest else None,
@@ -90,6 +95,13 @@ def _change(records: Sequence[RequestRecord]) -> Estimate:
     before, after = (linearised(clustered(records, _part(half, 2))) for half in (0, 1))
     terms = [late - early for early, late in zip(before.terms, after.terms, strict=True)]
     return estimate(after.value - before.value, scatter(terms), after.n, min(before.df, after.df), size=1 + after.value)
+
+
+def _positions_known(records: Sequence[RequestRecord]) -> bool:
+    found = [decoding(record) for record in records if _steps(record)]
+    known = [each for each in found if each is not None]
+    verified, steps = sum(each.verify_steps for each in known), sum(each.steps for each in known)
+    return len(known) == len(found) and verified >= DRAFTED_THROUGHOUT * steps
 
 
 def _buckets(records: Sequence[RequestRecord]) -> tuple[Bucket, ...]:

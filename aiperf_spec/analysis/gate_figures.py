@@ -20,7 +20,7 @@ from aiperf_spec.analysis.intervals import (
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.speed import coverage_terms, step_terms
+from aiperf_spec.analysis.speed import accepted_terms, coverage_terms, drafted_terms, step_terms
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
 from aiperf_spec.metrics.summary import Summary, summarise
@@ -92,8 +92,10 @@ class _Pooled:
 _POOLED = {
     POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
     POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
+    "tokens_per_decode_step": _Pooled(accepted_terms, as_length, offset=1.0),
+    "drafted_share": _Pooled(drafted_terms, lambda ratio: ratio.within(0, 1)),
     STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
-    "coverage": _Pooled(coverage_terms, lambda ratio: ratio.within(lowest=0)),
+    "coverage": _Pooled(coverage_terms, lambda ratio: ratio.within(0, 1)),
 }
 _SHARES = ("error_rate", "coverage_of_requests")
 

@@ -9,9 +9,18 @@ from aiperf_spec.analysis.drift import Drift, drift
 from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
 from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prompt_length
 from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
-from aiperf_spec.analysis.speed import SpeedUp, coverage, pooled_itl, speed_up, step_time
+from aiperf_spec.analysis.speed import (
+    SpeedUp,
+    coverage,
+    drafted_share,
+    pooled_itl,
+    speed_up,
+    step_time,
+    tokens_per_decode_step,
+)
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.config.settings import ReportSettings
+from aiperf_spec.models.decoding import decoding
 from aiperf_spec.models.run import RequestRecord
 
 
@@ -33,6 +42,12 @@ class Analysis:
 
     run: GroupAnalysis
     categories: dict[str, GroupAnalysis]
+    tokens_per_decode_step: Estimate
+    drafted_share: Estimate
+    """Verify steps / decode steps, a fraction."""
+    undrafted_steps: int
+    """Decode steps that ran without a draft; `undrafted_at_most` counts those that a cut last step may hide as well."""
+    undrafted_at_most: int
     coverage: Estimate
     """A fraction."""
     step_time_ms: Estimate
@@ -59,9 +74,16 @@ def analyse(
     settings = settings or ReportSettings()
     chosen = measured(records)
     categories = grouped(chosen, lambda record: record.category)
+    steps = [found for record in chosen if (found := decoding(record)) is not None]
+    undrafted = sum(each.undrafted_steps for each in steps)
     return Analysis(
         run=_group(chosen, settings),
         categories={name: _group(categories[name], settings) for name in sorted(categories)},
+        tokens_per_decode_step=tokens_per_decode_step(chosen),
+        drafted_share=drafted_share(chosen),
+        undrafted_steps=undrafted,
+        # With no step that is known to have run without a draft, the drafter drafts for every step.
+        undrafted_at_most=sum(each.undrafted_at_most for each in steps) if undrafted else 0,
         coverage=coverage(chosen),
         step_time_ms=step_time(chosen),
         itl_ms=pooled_itl(chosen),

@@ -1,4 +1,4 @@
-"""What speculation did to speed: coverage, time per verify step, speed-up against a baseline."""
+"""What speculation did to speed: decode steps, coverage, time per step, speed-up against a baseline."""
 
 import math
 from array import array
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aiperf_spec.analysis.clusters import Read, Terms, clustered
-from aiperf_spec.analysis.intervals import Estimate, Ratio, estimate, linearised, missing, ratio, scatter
+from aiperf_spec.analysis.intervals import Estimate, Ratio, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.metrics.latency import content_span_ns
+from aiperf_spec.models.decoding import decoding
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
 
@@ -17,46 +18,60 @@ from aiperf_spec.models.units import NS_PER_MS
 class SpeedUp:
     """How much faster tokens came than from a baseline without speculation.
 
-    `measured` = baseline ITL / ITL, both pooled. It is the product of `length` (acceptance length), `per_step`
-    (baseline ITL / time per verify step) and `kept` (tokens that came out / tokens that steps emitted: what was
-    trimmed at a stop or a limit keeps it below 1), all three over the same requests: those with times, tokens and
-    acceptance. Without such requests, or where `reason` says so, they are None.
+    `measured` = baseline ITL / ITL, both pooled. It is the product of `tokens_per_step` (tokens per decode step),
+    `per_step` (baseline ITL / time per decode step) and `kept` (tokens that came out / tokens that steps gave: what was
+    cut at a stop or a limit keeps it below 1), all three over the same requests: those with times, and whose decode
+    steps are known. Without such requests, or where `reason` says so, they are None.
     """
 
     baseline_itl_ms: float | None
     baseline_requests: int | None
     """None where the figure was given rather than measured."""
     measured: Estimate
-    length: float | None = None
+    tokens_per_step: float | None = None
     per_step: float | None = None
     kept: float | None = None
     reason: Missing | None = None
 
 
 def coverage(records: Sequence[RequestRecord]) -> Estimate:
-    """Return (accepted + steps) / completion tokens of requests with acceptance: the share that speculation produced.
+    """Return the share of the output that verify steps gave, of requests whose decode steps are known.
 
-    The token of the prefill and text trimmed at a stop keep it from being exactly 1. None without counts of tokens.
+    The prefill's token and those of steps without a draft keep it below 1. Tokens that were cut off are not counted.
     """
-    return ratio(clustered(records, coverage_terms)).within(lowest=0)
+    return ratio(clustered(records, coverage_terms)).within(0, 1)
 
 
 def coverage_terms(record: RequestRecord) -> Terms | None:
-    """Return (accepted + steps, completion tokens); None without acceptance or a count of tokens."""
-    report = record.acceptance
-    if report is None:
-        return None
-    # The engine's own count where there is one: a tokenizer's differs from what steps emitted.
-    tokens = record.output_tokens if report.completion_tokens is None else report.completion_tokens
-    return (_emitted(report), tokens) if tokens else None
+    """Return (tokens that verify steps gave, completion tokens); None where the steps are not known."""
+    found = decoding(record)
+    return None if found is None else (found.tokens - 1 - found.undrafted_steps, found.tokens)
 
 
-def _emitted(report: SpecDecodeAcceptanceRecord) -> int:
-    return report.num_accepted_draft_tokens + report.num_spec_steps
+def tokens_per_decode_step(records: Sequence[RequestRecord]) -> Estimate:
+    """Return 1 + accepted / decode steps, pooled: the acceptance length where every step has a draft."""
+    return as_length(ratio(clustered(records, accepted_terms)))
+
+
+def drafted_share(records: Sequence[RequestRecord]) -> Estimate:
+    """Return verify steps / decode steps, pooled: a fraction."""
+    return ratio(clustered(records, drafted_terms)).within(0, 1)
+
+
+def accepted_terms(record: RequestRecord) -> Terms | None:
+    """Return (accepted, decode steps); None where the steps are not known, or there is none."""
+    found = decoding(record)
+    return None if found is None or not found.steps else (found.accepted, found.steps)
+
+
+def drafted_terms(record: RequestRecord) -> Terms | None:
+    """Return (verify steps, decode steps); None where the steps are not known, or there is none."""
+    found = decoding(record)
+    return None if found is None or not found.steps else (found.verify_steps, found.steps)
 
 
 def step_time(records: Sequence[RequestRecord]) -> Estimate:
-    """Return (last - first content arrival) / verify steps, pooled, in ms; None without streaming."""
+    """Return (last - first content arrival) / decode steps, pooled, in ms; see `step_terms`."""
     return _pooled_ms(records, step_terms)
 
 
@@ -71,21 +86,21 @@ def _pooled_ms(records: Sequence[RequestRecord], read: Read) -> Estimate:
 
 
 def step_terms(record: RequestRecord) -> Terms | None:
-    """Return (last - first content arrival in ms, verify steps); None without streaming or a step."""
-    report, span = record.acceptance, _span_ms(record)
-    return None if report is None or span is None or not report.num_spec_steps else (span, report.num_spec_steps)
+    """Return (last - first content arrival in ms, decode steps).
 
-
-def _span_ms(record: RequestRecord) -> float | None:
-    if record.first_content_ns is None or record.last_content_ns is None:
-        return None
-    return (record.last_content_ns - record.first_content_ns) / NS_PER_MS
+    None without streaming, where one read brought all content, and where the steps are not known or there is none.
+    """
+    found, span = decoding(record), content_span_ns(record)
+    return None if found is None or span is None or not found.steps else (span / NS_PER_MS, found.steps)
 
 
 def token_times(record: RequestRecord) -> Terms | None:
-    """Return (last - first content arrival in ms, output tokens - 1); None below 2 tokens or without streaming."""
-    span = _span_ms(record)
-    return None if span is None or (record.output_tokens or 0) < 2 else (span, (record.output_tokens or 0) - 1)
+    """Return (last - first content arrival in ms, output tokens - 1).
+
+    None below 2 tokens, without streaming, and where one read brought all content.
+    """
+    span, tokens = content_span_ns(record), record.output_tokens or 0
+    return None if span is None or tokens < 2 else (span / NS_PER_MS, tokens - 1)
 
 
 def speed_up(
@@ -110,9 +125,8 @@ def speed_up(
     base_ms = base.value if isinstance(base, Ratio) else base
     if not itl.value or not base_ms:
         return SpeedUp(base_ms, None, missing(Missing.NO_TIMES), reason=Missing.NO_TIMES)
-    length, per_step, kept = _parts(records, base_ms)
     requests = None if theirs is None else sum(1 for record in baseline or () if token_times(record) is not None)
-    return SpeedUp(base_ms, requests, _measured(itl, base), length, per_step, kept)
+    return SpeedUp(base_ms, requests, _measured(itl, base), *_parts(records, base_ms))
 
 
 def _measured(itl: Ratio, base: Ratio | float) -> Estimate:
@@ -125,14 +139,19 @@ def _measured(itl: Ratio, base: Ratio | float) -> Estimate:
     return Estimate(value, math.exp(given.low), math.exp(given.high), given.n, value * error)
 
 
-def _parts(records: Sequence[RequestRecord], base: float) -> tuple[float | None, float | None, float | None]:
-    span, tokens, emitted, steps = 0.0, 0.0, 0, 0
+_Parts = tuple[float | None, float | None, float | None, Missing | None]
+
+
+def _parts(records: Sequence[RequestRecord], base: float) -> _Parts:
+    span, tokens, given, steps = 0.0, 0, 0, 0
     for record in records:
-        report, times = record.acceptance, token_times(record)
-        if report is None or times is None or not report.num_spec_steps:
+        found, times = decoding(record), step_terms(record)
+        if found is None or times is None:
             continue
-        span, tokens = span + times[0], tokens + times[1]
-        emitted, steps = emitted + _emitted(report), steps + report.num_spec_steps
-    if not steps or not span:
-        return None, None, None
-    return emitted / steps, base * steps / span, tokens / emitted
+        if found.tokens != record.output_tokens:
+            return None, None, None, Missing.OTHER_TOKEN_COUNT
+        span, tokens = span + times[0], tokens + found.tokens - 1
+        given, steps = given + found.given, steps + found.steps
+    if not steps:
+        return None, None, None, Missing.NO_RECORDS
+    return given / steps, base * steps / span, tokens / given, None

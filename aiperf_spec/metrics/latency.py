@@ -21,26 +21,34 @@ def time_to_first_token(record: RequestRecord) -> float | None:
     return _ms(record.start_ns, record.first_content_ns)
 
 
-def inter_token_latency(record: RequestRecord) -> float | None:
-    """(request latency - time to first token) / (output tokens - 1), in ms; None below 2 tokens.
+def content_span_ns(record: RequestRecord) -> int | None:
+    """First to last content response, in ns; None without streaming, and where one read brought all of the content.
 
-    A first chunk that bundles several tokens does not change the divisor, as in AIPerf.
+    What came in one read came in no time that was measured: a zero would make tokens infinitely fast.
+    """
+    first, last = record.first_content_ns, record.last_content_ns
+    return None if first is None or last is None or first == last else last - first
+
+
+def inter_token_latency(record: RequestRecord) -> float | None:
+    """(request latency - time to first token) / (output tokens - 1), in ms.
+
+    None below 2 tokens, and where one read brought all of them. A first chunk that bundles several tokens does not
+    change the divisor, as in AIPerf.
     """
     value = _inter_token_ns(record)
     return None if value is None else value / NS_PER_MS
 
 
 def output_token_throughput_per_user(record: RequestRecord) -> float | None:
-    """1 / inter-token latency, in tokens a second; None where that is None or zero."""
+    """1 / inter-token latency, in tokens a second; None where that is None."""
     value = _inter_token_ns(record)
     return NS_PER_S / value if value else None
 
 
 def _inter_token_ns(record: RequestRecord) -> float | None:
-    tokens = record.output_tokens
-    if record.first_content_ns is None or record.last_content_ns is None or tokens is None or tokens < 2:
-        return None
-    return (record.last_content_ns - record.first_content_ns) / (tokens - 1)
+    tokens, span = record.output_tokens, content_span_ns(record)
+    return None if span is None or tokens is None or tokens < 2 else span / (tokens - 1)
 
 
 def http_connect(record: RequestRecord) -> float | None:

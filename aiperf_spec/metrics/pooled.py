@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.decoding import decoding
+from aiperf_spec.models.run import RequestRecord
 
 
 def accepted_per_verified(record: SpecDecodeAcceptanceRecord) -> float | None:
@@ -22,6 +24,8 @@ class PooledAcceptance:
     proposed: int = 0
     accepted: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
+    undrafted: int | None = None
+    """Decode steps without a draft; None where the tokens of a request with a record were not counted."""
 
     @property
     def length(self) -> float | None:
@@ -38,14 +42,36 @@ class PooledAcceptance:
         """The same in percent."""
         return None if self.rate is None else self.rate * 100
 
+    @property
+    def tokens_per_decode_step(self) -> float | None:
+        """1 + sum(accepted) / sum(decode steps), those without a draft included; None where they are not known."""
+        steps = self._decode_steps
+        return 1 + self.accepted / steps if steps else None
 
-def pool(records: Iterable[SpecDecodeAcceptanceRecord]) -> PooledAcceptance:
-    """Add records up."""
-    pooled = PooledAcceptance()
+    @property
+    def drafted_share(self) -> float | None:
+        """sum(verify steps) / sum(decode steps), a fraction; None where they are not known."""
+        steps = self._decode_steps
+        return self.steps / steps if steps else None
+
+    @property
+    def _decode_steps(self) -> int | None:
+        return None if self.undrafted is None else self.steps + self.undrafted
+
+
+def pool(records: Iterable[RequestRecord]) -> PooledAcceptance:
+    """Add up requests; one without a record adds its steps without a draft alone, if the engine said so much of it."""
+    pooled, undrafted, known = PooledAcceptance(), 0, True
     for record in records:
+        steps, report = decoding(record), record.acceptance
+        undrafted += 0 if steps is None else steps.undrafted_steps
+        if report is None:
+            continue
+        known = known and steps is not None
         pooled.requests += 1
-        pooled.steps += record.num_spec_steps
-        pooled.proposed += record.num_draft_tokens
-        pooled.accepted += record.num_accepted_draft_tokens
-        pooled.histogram.update(record.acceptance_histogram)
+        pooled.steps += report.num_spec_steps
+        pooled.proposed += report.num_draft_tokens
+        pooled.accepted += report.num_accepted_draft_tokens
+        pooled.histogram.update(report.acceptance_histogram)
+    pooled.undrafted = undrafted if known else None
     return pooled

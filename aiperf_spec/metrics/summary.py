@@ -88,7 +88,7 @@ def _totals(chosen: list[RequestRecord], good: list[RequestRecord]) -> Totals:
         duration_s=_duration_s(good),
         input_tokens=_sum([r.input_tokens for r in good]),
         output_tokens=_sum([r.output_tokens for r in good]),
-        acceptance=pool(r.acceptance for r in good if r.acceptance is not None),
+        acceptance=pool(good),
         zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
     )
 
@@ -134,9 +134,8 @@ def _categories(good: list[RequestRecord]) -> dict[str, CategorySummary]:
 
 
 def _category(members: list[RequestRecord]) -> CategorySummary:
-    reports = [r.acceptance for r in members if r.acceptance is not None]
-    lengths = [report.mean_acceptance_length for report in reports]
-    return CategorySummary(len(members), pool(reports), math.fsum(lengths) / len(lengths) if lengths else None)
+    lengths = [record.acceptance.mean_acceptance_length for record in members if record.acceptance is not None]
+    return CategorySummary(len(members), pool(members), math.fsum(lengths) / len(lengths) if lengths else None)
 
 
 def _errors(chosen: list[RequestRecord]) -> list[ErrorGroup]:

@@ -175,6 +175,8 @@ RUN_METRICS: tuple[RunMetric, ...] = (
         "Token-Weighted Acceptance Length",
     ),
     _pooled("spec_decode_overall_draft_acceptance_rate", "Rate, pooled", lambda p: p.rate_percent, "%"),
+    _pooled("tokens_per_decode_step", "Tokens per decode step", lambda p: p.tokens_per_decode_step, "ratio"),
+    _pooled("drafted_share", "Drafted share of steps", lambda p: p.drafted_share, "ratio"),
     RunMetric(
         "spec_decode_zero_step_requests",
         "Zero-step requests",

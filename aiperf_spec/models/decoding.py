@@ -7,6 +7,9 @@ from typing import NamedTuple
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import RequestRecord
 
+DRAFTED_THROUGHOUT = 0.99
+"""The drafted share (verify steps / decode steps) from which on a drafter is taken to draft for every step."""
+
 
 class Decoding(NamedTuple):
     """What the engine decoded after the prompt, whose own pass gives the first token.

@@ -17,6 +17,7 @@ from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
+from aiperf_spec.render.tables import some_undrafted
 from aiperf_spec.render.text import count, middle, number, plural, printable
 from aiperf_spec.render.words import worded
 
@@ -60,23 +61,45 @@ def figures_table(analysis: Analysis) -> RenderableType:
     figures: list[tuple[str, Estimate, float]] = [
         ("Length, pooled", analysis.run.length, 1),
         ("Rate, pooled (%)", analysis.run.rate, 1),
+        *(_undrafted_figures(analysis) if some_undrafted(analysis.drafted_share.value) else ()),
         ("Output that speculation gave (%)", analysis.coverage, 100),
-        ("Time per verify step (ms)", analysis.step_time_ms, 1),
+        ("Time per decode step (ms)", analysis.step_time_ms, 1),
         ("ITL, pooled (ms)", analysis.itl_ms, 1),
     ]
     if speed.measured.value is not None:
         figures.append(("Speed-up, measured", speed.measured, 1))
     rows = ((label, figure(e, 2, factor), interval(e, 2, factor), count(e.n)) for label, e, factor in figures)
     lines = ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
-    if speed.length is not None and speed.per_step is not None and speed.kept is not None:
+    if some_undrafted(analysis.drafted_share.value):
+        lines.append(_undrafted_note(analysis))
+    if speed.tokens_per_step is not None and speed.per_step is not None and speed.kept is not None:
         lines.append(
-            f"Speed-up = {number(speed.length)} (acceptance length) x {number(speed.per_step)} (baseline ITL / time "
-            f"per step) x {number(speed.kept)} (emitted tokens that were kept), against a baseline ITL of "
-            f"{number(speed.baseline_itl_ms)} ms."
+            f"Speed-up = {number(speed.tokens_per_step)} (tokens per decode step) x {number(speed.per_step)} (baseline "
+            f"ITL / time per decode step) x {number(speed.kept)} (share of those tokens that were kept), against a "
+            f"baseline ITL of {number(speed.baseline_itl_ms)} ms."
         )
     elif speed.reason is not None and speed.baseline_itl_ms is not None:
-        lines.append(f"No speed-up: {explained(speed.reason)}.")
+        what = "No speed-up" if speed.measured.value is None else "The speed-up is not taken apart"
+        lines.append(f"{what}: {explained(speed.reason)}.")
     return titled("Analysis", table_of(("<Figure", "value", "95 % interval", "n"), rows), lines)
+
+
+def _undrafted_figures(analysis: Analysis) -> list[tuple[str, Estimate, float]]:
+    return [
+        ("Tokens per decode step", analysis.tokens_per_decode_step, 1),
+        ("Decode steps with a draft (%)", analysis.drafted_share, 100),
+    ]
+
+
+def _undrafted_note(analysis: Analysis) -> str:
+    least, most = analysis.undrafted_steps, analysis.undrafted_at_most
+    steps, hidden = plural(most, "decode step"), ""
+    if most > least:
+        steps, hidden = f"{count(least)} to {steps}", " (a last step that was cut at a limit or a stop hides some)"
+    return (
+        f"{steps} ran without a draft, each for one token{hidden}. Length and rate leave them out, as the engine does; "
+        "the figures below them count the smaller number."
+    )
 
 
 def curve_table(curve: PositionCurve, title: str) -> RenderableType:
@@ -182,7 +205,7 @@ def _ties(group: GroupAnalysis) -> str:
 
 
 def drift_table(drift: Drift) -> RenderableType:
-    """Return acceptance length by tenth of the responses, and what steps of one response have to do with each other."""
+    """Return length by tenth of the verify steps, and what steps of one response have to do with each other."""
     if drift.reason is not None:
         return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {explained(drift.reason)}.")
     notes = []
@@ -196,11 +219,13 @@ def drift_table(drift: Drift) -> RenderableType:
     if len(drift.buckets) > 1:
         parts = (f"{count(bucket.start)}+: {figure(bucket.length)}" for bucket in drift.buckets)
         notes.append(f"By tokens put out before: {', '.join(parts)}.")
+    if drift.buckets_reason is not None:
+        notes.append(f"By tokens put out before: not given, as {explained(drift.buckets_reason)}.")
     if not drift.tenths:
         return Renderables(Text("Drift within responses", style="bold"), Text(" ".join(notes), style="dim"))
     tenths = [str(part) for part in range(1, len(drift.tenths) + 1)]
     table = table_of(tenths, [map(figure, drift.tenths)])
-    return titled(f"Length by tenth of the response ({plural(drift.responses, 'response')})", table, notes)
+    return titled(f"Length by tenth of the verify steps ({plural(drift.responses, 'response')})", table, notes)
 
 
 def _prompt_length(analysis: Analysis) -> str:

@@ -11,6 +11,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
+from aiperf_spec.models.decoding import DRAFTED_THROUGHOUT
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import spaced, table_of
@@ -20,6 +21,7 @@ from aiperf_spec.render.text import cell, count, middle, narrow, number, plural,
 from aiperf_spec.render.words import WORDS
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
+_UNDRAFTED = ("tokens_per_decode_step", "drafted_share")
 _POOLED = ("length\npooled", "length\nmean", "rate %\npooled")
 
 
@@ -128,6 +130,11 @@ def errors_table(summary: Summary) -> Table:
     return table
 
 
+def some_undrafted(drafted_share: float | None) -> bool:
+    """Say whether so many decode steps had no draft that the acceptance length alone misleads."""
+    return drafted_share is not None and drafted_share < DRAFTED_THROUGHOUT
+
+
 def _stats_table(title: str, better: str) -> Table:
     heading = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
     return table_of(("<Metric", "n", *_COLUMNS), title=heading)
@@ -165,8 +172,9 @@ def acceptance_table(summary: Summary) -> RenderableType:
         if metric.group is Group.ACCEPTANCE and (stats := summary.record_stats.get(metric.tag)) is not None:
             _stats_row(table, metric, stats)
     table.add_section()
+    left_out = () if some_undrafted(summary.run_values.get("drafted_share")) else _UNDRAFTED
     for run_metric in RUN_METRICS:
-        value = summary.run_values.get(run_metric.tag)
+        value = None if run_metric.tag in left_out else summary.run_values.get(run_metric.tag)
         if run_metric.group is Group.ACCEPTANCE and value is not None:
             decimals = 0 if run_metric.unit in ("count", "tokens") else 2
             blanks = ("" for _ in _COLUMNS[1:])

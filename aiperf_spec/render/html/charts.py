@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiperf_spec.analysis.drift import Drift
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.positions import PositionCurve
+from aiperf_spec.analysis.speed import step_terms
 from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
 from aiperf_spec.models.run import RequestRecord
-from aiperf_spec.models.units import NS_PER_MS, NS_PER_S
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
 from aiperf_spec.render.html.svg_plots import COLOURS, MARKERS, MUTED, SERIES, draw
 from aiperf_spec.render.missing import figure
@@ -92,11 +93,11 @@ def curves(name: str, series: Sequence[tuple[str, PositionCurve]], title: str) -
 
 
 def drift_chart(name: str, drift: Drift) -> str:
-    """Return acceptance length by tenth of the response and by tokens put out before."""
+    """Return acceptance length by tenth of the verify steps and by tokens put out before."""
     if not drift.tenths and len(drift.buckets) < 2:
         return ""
     buckets = ("tokens put out before", [bucket.length for bucket in drift.buckets])
-    panels = [("tenth of the response", list(drift.tenths)), buckets] if drift.tenths else [buckets]
+    panels = [panel for panel in (("tenth of the verify steps", list(drift.tenths)), buckets) if panel[1]]
 
     def paint(axes: Axes, panel: tuple[str, list[Estimate]]) -> None:
         label, lengths = panel
@@ -109,8 +110,8 @@ def drift_chart(name: str, drift: Drift) -> str:
             _whole(axes)
 
     said = ", ".join(figure(tenth) for tenth in drift.tenths)
-    description = f"Acceptance length by tenth of {plural(drift.responses, 'response')}: {said}."
-    title = "Acceptance length against output position"
+    description = f"Acceptance length by tenth of the verify steps of {plural(drift.responses, 'response')}: {said}."
+    title = "Acceptance length within responses"
     return draw(name, title, description, panels, paint, note="Bands are 95 % intervals.")
 
 
@@ -191,19 +192,19 @@ def over_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -
 
 
 def acceptance_by_step_time(name: str, records: Sequence[RequestRecord], most: int = POINTS) -> str:
-    """Return each request's acceptance length against its time per verify step."""
+    """Return each request's acceptance length against its time per decode step."""
     pairs = []
     for record in records:
-        report, first, last = record.acceptance, record.first_content_ns, record.last_content_ns
-        if report is not None and report.num_spec_steps and first is not None and last is not None and last > first:
-            pairs.append(((last - first) / report.num_spec_steps / NS_PER_MS, report.mean_acceptance_length))
+        report, times = record.acceptance, step_terms(record)
+        if report is not None and times is not None:
+            pairs.append((times[0] / times[1], report.mean_acceptance_length))
     if not pairs:
         return ""
     drawn, note = _thinned(pairs, most)
 
     def paint(axes: Axes, pairs: Sequence[tuple[float, float]]) -> None:
         _scatter(axes, pairs)
-        axes.set(xlabel="time per verify step, ms", ylabel="acceptance length")
+        axes.set(xlabel="time per decode step, ms", ylabel="acceptance length")
 
     description = f"A point for each of {plural(len(drawn), 'request')}."
     return draw(name, "Acceptance against step time", description, [drawn], paint, note=note)
