@@ -99,11 +99,11 @@ def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice
 
 
 def _discrepancies(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice]:
-    both = [(r, r.usage) for r in good if r.counted_output is not None and r.usage is not None]
-    sides = {"output": [(r.counted_output, usage.completion_tokens) for r, usage in both]}
+    both = [(r.both_counts.tokenizer, r.both_counts.server) for r in good if r.both_counts is not None]
+    sides = {"output": [(ours.completion_tokens, theirs.completion_tokens) for ours, theirs in both if theirs]}
     # A chat template's own tokens are in usage and in no text: only a completions prompt can be compared.
     if config.endpoint_type is EndpointType.COMPLETIONS:
-        sides["input"] = [(r.counted_input, usage.prompt_tokens) for r, usage in both]
+        sides["input"] = [(ours.prompt_tokens, theirs.prompt_tokens) for ours, theirs in both if theirs]
     for side, pairs in sides.items():
         known = [(ours, theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
         ours, theirs = sum(pair[0] for pair in known), sum(pair[1] for pair in known)

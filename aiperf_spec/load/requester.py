@@ -22,7 +22,7 @@ from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
-from aiperf_spec.models.run import ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
+from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
@@ -133,9 +133,7 @@ class Requester:
             streaming=self.config.streaming,
             input_tokens=None if tokens is None else tokens.prompt_tokens,
             output_tokens=None if tokens is None else tokens.completion_tokens,
-            server_usage=None if self.counter is None else usage,
-            counted_input=None if counted is None else counted.prompt_tokens,
-            counted_output=None if counted is None else counted.completion_tokens,
+            both_counts=None if counted is None else BothCounts(counted, usage),
             acceptance=acceptance,
             drop_reason=drop_reason,
             server_timing=engine_timing,

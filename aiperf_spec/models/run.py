@@ -116,6 +116,14 @@ class ServerTiming:
     """Tokens / (scheduled to last token)."""
 
 
+@dataclass(slots=True, frozen=True)
+class BothCounts:
+    """Token counts of one request by `--tokenizer` and by the server, which may have sent none."""
+
+    tokenizer: Usage
+    server: Usage | None
+
+
 @dataclass(slots=True)
 class RequestRecord:
     """One finished request. Times are of the monotonic clock, in ns; None where the moment never came.
@@ -146,11 +154,8 @@ class RequestRecord:
     streaming: bool = True
     input_tokens: int | None = None
     output_tokens: int | None = None
-    server_usage: Usage | None = None
-    """What the server counted, where a tokenizer counts too; see `usage`."""
-    counted_input: int | None = None
-    """Tokens of the prompt by `--tokenizer`, whichever count `input_tokens` holds."""
-    counted_output: int | None = None
+    both_counts: BothCounts | None = None
+    """Both counts where `--tokenizer` counted too; `input_tokens` and `output_tokens` are one of them."""
     acceptance: SpecDecodeAcceptanceRecord | None = None
     drop_reason: DropReason | None = None
     server_timing: ServerTiming | None = None
@@ -175,8 +180,8 @@ class RequestRecord:
     @property
     def usage(self) -> Usage | None:
         """The server's own counts; None where it sent none."""
-        if self.server_usage is not None or self.counted_output is not None:
-            return self.server_usage
+        if self.both_counts is not None:
+            return self.both_counts.server
         if self.input_tokens is None and self.output_tokens is None:
             return None
         return Usage(self.input_tokens, self.output_tokens)
