@@ -110,8 +110,40 @@ def test_what_cannot_be_judged_is_said_before_anything_is_sent(
     assert simulator.ledger() == []
 
 
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang"])
+def test_steps_without_a_draft_are_counted_as_the_engine_ran_them(
+    engine: str, simulate: Simulate, tmp_path: Path
+) -> None:
+    simulator = simulate(engine, undrafted_share=0.7, seed=5)
+    simulator.reset_ledger()
+    result = profile(simulator.url, tmp_path / "run", *(SGLANG if engine == "sglang" else ()))
+    assert result.exit_code == 0, result.output
+    found, ran = analysis(tmp_path / "run"), simulator.ledger()
+    undrafted, verified = sum(entry["undrafted"] for entry in ran), sum(entry["steps"] for entry in ran)
+    assert found["undrafted_steps"] <= undrafted <= found["undrafted_at_most"]
+    assert found["run"]["length"]["value"] == pytest.approx(1 + sum(entry["accepted"] for entry in ran) / verified)
+    assert found["coverage"]["value"] < 0.99
+    summary = json.loads((tmp_path / "run" / "profile_export_aiperf.json").read_text())
+    assert summary["drafted_share"]["avg"] == pytest.approx(found["drafted_share"]["value"])
+    assert summary["tokens_per_decode_step"]["avg"] == pytest.approx(found["tokens_per_decode_step"]["value"])
+    # Two of the engines verify padding where the drafter found nothing, so that no step is uncounted.
+    if engine == "vllm":
+        assert found["drafted_share"]["value"] == pytest.approx(verified / (verified + undrafted), abs=0.02)
+        assert found["drift"]["buckets_reason"] == "positions_unknown"
+        shown = words(result.stdout)
+        assert "Drafted share of steps 33 0." in shown
+        assert "Decode steps with a draft (%)" in shown
+        again = words(invoke("report", str(tmp_path / "run"), "--analysis").stdout)
+        assert "Decode steps with a draft (%)" in again
+    else:
+        assert undrafted == 0
+        assert found["drafted_share"]["value"] == 1
+        assert "Drafted share of steps" not in words(result.stdout)
+
+
 def test_a_baseline_is_a_run_without_speculation(simulate: Simulate, tmp_path: Path) -> None:
-    plain, fast = simulate("vllm", level="none").url, simulate("vllm").url
+    # Slow enough that even a busy machine reads no response in one go, which would then have no times.
+    plain, fast = simulate("vllm", level="none", step_time_ms=4.0).url, simulate("vllm").url
     assert profile(plain, tmp_path / "plain").exit_code == 0
     result = profile(fast, tmp_path / "fast", "--baseline", str(tmp_path / "plain"))
     assert result.exit_code == 0, result.output

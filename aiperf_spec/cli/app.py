@@ -179,6 +179,9 @@ def simulate(
         int | None,
         typer.Option(help="Mean length of stretches of easy and hard text. Left out: none.", min=1),
     ] = None,
+    undrafted_share: Annotated[
+        float, typer.Option(help="Share of steps in which the drafter finds nothing.", min=0, max=1)
+    ] = 0.0,
     fault: Annotated[
         list[str] | None, typer.Option(help="NAME:SHARE, repeatable: a fault for this share of requests.")
     ] = None,
@@ -195,6 +198,7 @@ def simulate(
         prefill_time_ms=prefill_time_ms,
         seed=seed,
         stretch_tokens=stretch_tokens,
+        undrafted_share=undrafted_share,
         faults=fault or [],
     )
 

@@ -76,7 +76,12 @@ class Call:
     @property
     def last_step(self) -> int:
         """Return the number of engine steps, after prefill, until every choice has ended."""
-        return max(generation.draw.steps for generation in self.generations)
+        return max(generation.draw.decode_steps for generation in self.generations)
+
+    @property
+    def drafted(self) -> bool:
+        """Say whether any choice verified a draft."""
+        return any(generation.draw.steps for generation in self.generations)
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the chunks of all choices in the order of time: the choices of a step side by side."""
@@ -159,6 +164,9 @@ def read_call(
                 # Only the n-gram drafter captured from vLLM proposed fewer tokens than it may.
                 short_drafts=config.engine == "vllm",
                 stretch_tokens=config.stretch_tokens,
+                undrafted_share=config.undrafted_share,
+                # SGLang proposes as many in every step, and TensorRT-LLM's n-gram worker fills up with zeros.
+                pads_drafts=config.engine != "vllm",
             )
             index = len(generations)
             response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")

@@ -65,6 +65,8 @@ class SimulatorConfig:
     default_max_tokens: int = 64
     stretch_tokens: int | None = None
     """Mean length of the stretches of easy and of hard text in an answer; None makes all its text equally hard."""
+    undrafted_share: float = 0.0
+    """Share of the steps in which the drafter finds nothing, as an n-gram drafter often does."""
     data_parallel: int = 1
     """Engines behind the server, each with counters of its own."""
     faults: tuple[tuple[str, float], ...] = ()
@@ -73,7 +75,7 @@ class SimulatorConfig:
         for name, choices in (("engine", ENGINES), ("level", get_args(Level))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}")
-        for name, most in (("acceptance", 1), ("port", 65535)):
+        for name, most in (("acceptance", 1), ("undrafted_share", 1), ("port", 65535)):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} must lie in 0..{most}, got {value}")

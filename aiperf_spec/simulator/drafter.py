@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -25,18 +26,25 @@ class Draw:
     """Hold one sequence: what each verify step proposed and accepted, and what came out.
 
     `chunks` counts the tokens of each chunk: the prefill token, then one chunk a step. The last chunk is
-    cut at the length of the sequence, while the last step counts in full, as engines count it.
+    cut at the length of the sequence, while the last step counts in full, as engines count it. `undrafted`
+    names the steps, from 1, that ran without a draft: they verified nothing and gave one token.
     """
 
     accepted: tuple[int, ...]
     drafted: tuple[int, ...]
     chunks: tuple[int, ...]
     finish_reason: Literal["stop", "length"]
+    undrafted: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
         """Return the number of verify steps."""
         return len(self.accepted)
+
+    @property
+    def decode_steps(self) -> int:
+        """Return the number of steps after prefill, those without a draft included."""
+        return len(self.chunks) - 1
 
     @property
     def num_accepted(self) -> int:
@@ -59,8 +67,11 @@ class Draw:
         return [counts[j] for j in range(max(length, max(counts, default=-1) + 1))]
 
     def head(self, steps: int) -> Draw:
-        """Return the same sequence as it stood after its first `steps` verify steps."""
-        return Draw(self.accepted[:steps], self.drafted[:steps], self.chunks[: steps + 1], self.finish_reason)
+        """Return the same sequence as it stood after its first `steps` steps."""
+        undrafted = self.undrafted[: bisect_right(self.undrafted, steps)]
+        verified = max(0, steps - len(undrafted))
+        chunks = self.chunks[: steps + 1]
+        return Draw(self.accepted[:verified], self.drafted[:verified], chunks, self.finish_reason, undrafted)
 
 
 def digest(*parts: object) -> int:
@@ -112,26 +123,40 @@ def draw_sequence(
     ignore_eos: bool = False,
     short_drafts: bool = False,
     stretch_tokens: int | None = None,
+    undrafted_share: float = 0.0,
+    pads_drafts: bool = False,
 ) -> Draw:
     """Draw one sequence of at most `max_tokens` tokens.
 
     Prefill gives the first token and every verify step its accepted tokens and one more. Steps do not
     depend on the limit: a shorter limit sees a prefix of the same steps. `short_drafts` lets a step
     propose fewer than `draft_length` tokens, as an n-gram drafter does when its match runs out.
-    `stretch_tokens` gives the text stretches of this mean length, easy and hard by turns.
+    `stretch_tokens` gives the text stretches of this mean length, easy and hard by turns. In
+    `undrafted_share` of the steps the drafter finds nothing; an engine that `pads_drafts` then verifies a
+    full draft of padding, of which it accepts nothing.
     """
-    rng = Random(seed)
+    rng, found = Random(seed), Random(seed ^ 0x5117)
     curve = acceptance_curve(first_acceptance, draft_length)
     limit = max(1, max_tokens)
     natural = max(natural_length(seed), min_tokens)
     ends_itself = not ignore_eos and natural <= limit
     accepted: list[int] = []
     drafted: list[int] = []
+    undrafted: list[int] = []
     chunks = [1]
     length = natural if ends_itself else limit
     easy = easy_places(seed, length + draft_length, stretch_tokens) if stretch_tokens else []
     left = length - 1
     while left > 0:
+        if found.random() < undrafted_share:
+            if pads_drafts:
+                drafted.append(draft_length)
+                accepted.append(0)
+            else:
+                undrafted.append(len(chunks))
+            chunks.append(1)
+            left -= 1
+            continue
         proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else draft_length
         drafted.append(proposed)
         chances = curve[:proposed]
@@ -142,7 +167,8 @@ def draw_sequence(
         accepted.append(_leading_successes(rng, chances))
         chunks.append(min(left, accepted[-1] + 1))
         left -= chunks[-1]
-    return Draw(tuple(accepted), tuple(drafted), tuple(chunks), "stop" if ends_itself else "length")
+    reason: Literal["stop", "length"] = "stop" if ends_itself else "length"
+    return Draw(tuple(accepted), tuple(drafted), tuple(chunks), reason, tuple(undrafted))
 
 
 def _proposed(rng: Random, draft_length: int, *, first: bool) -> int:

@@ -13,9 +13,10 @@ class LedgerEntry:
     """Hold one request attempt, in order of arrival.
 
     The acceptance figures are totals over the sequences, `per_step_accepted` and `per_step_drafted` in
-    the order of the choices and `steps_per_choice` says where one ends. `outcome` is what the response
-    was meant to be, `stats_sent` whether a statistics object really left, `finished` whether the whole
-    response did; `in_flight` counts the requests in progress at arrival, this one included.
+    the order of the choices and `steps_per_choice` says where one ends; `undrafted` steps are in neither.
+    `outcome` is what the response was meant to be, `stats_sent` whether a statistics object really left,
+    `finished` whether the whole response did; `in_flight` counts the requests in progress at arrival,
+    this one included.
     """
 
     sequence: int
@@ -36,6 +37,7 @@ class LedgerEntry:
     per_step_accepted: list[int] = field(default_factory=list)
     per_step_drafted: list[int] = field(default_factory=list)
     steps_per_choice: list[int] = field(default_factory=list)
+    undrafted: int = 0
     completion_tokens: int = 0
     prompt_tokens: int = 0
 
@@ -45,6 +47,7 @@ class LedgerEntry:
             self.per_step_accepted += draw.accepted
             self.per_step_drafted += draw.drafted
             self.steps_per_choice.append(draw.steps)
+            self.undrafted += len(draw.undrafted)
             self.completion_tokens += draw.completion_tokens
         self.histogram = dict(sorted(Counter(self.per_step_accepted).items()))
         self.steps = len(self.per_step_accepted)

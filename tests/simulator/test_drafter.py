@@ -3,6 +3,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,28 +28,33 @@ draws = st.builds(
     ignore_eos=st.booleans(),
     short_drafts=st.booleans(),
     stretch_tokens=st.none() | st.integers(1, 50),
+    undrafted_share=st.sampled_from((0.0, 0.5, 1.0)),
+    pads_drafts=st.booleans(),
 )
 
 
 @given(draws)
 def test_identities(draw: Draw) -> None:
-    assert len(draw.accepted) == len(draw.drafted) == draw.steps == len(draw.chunks) - 1
+    assert len(draw.accepted) == len(draw.drafted) == draw.steps == draw.decode_steps - len(draw.undrafted)
     assert all(0 <= a <= d for a, d in zip(draw.accepted, draw.drafted, strict=True))
     assert draw.chunks[0] == 1
-    assert all(c == a + 1 for c, a in zip(draw.chunks[1:-1], draw.accepted[:-1], strict=False))
+    assert all(draw.chunks[step] == 1 for step in draw.undrafted)
+    verified = [draw.chunks[step] for step in range(1, len(draw.chunks)) if step not in draw.undrafted]
+    assert all(c == a + 1 for c, a in zip(verified[:-1], draw.accepted[:-1], strict=True))
     if draw.steps:
-        assert 1 <= draw.chunks[-1] <= draw.accepted[-1] + 1
+        assert 1 <= verified[-1] <= draw.accepted[-1] + 1
     histogram = draw.dense_histogram(4)
     assert sum(histogram) == draw.steps
     assert sum(j * steps for j, steps in enumerate(histogram)) == draw.num_accepted
     assert len(histogram) == 4 or (len(histogram) > 4 and histogram[-1])
-    assert draw.completion_tokens <= draw.num_accepted + draw.steps + 1
+    assert draw.completion_tokens <= draw.num_accepted + draw.decode_steps + 1
 
 
 @given(draws, st.integers(0, 400))
 def test_head_is_a_prefix(draw: Draw, steps: int) -> None:
     head = draw.head(steps)
-    assert head.steps == min(steps, draw.steps)
+    assert head.decode_steps == min(steps, draw.decode_steps)
+    assert head.steps == head.decode_steps - len(head.undrafted)
     assert draw.accepted[: head.steps] == head.accepted
     assert head.completion_tokens <= draw.completion_tokens
 
@@ -94,6 +100,20 @@ def test_short_drafts_happen_only_where_asked_for() -> None:
     short = draw_sequence(3, short_drafts=True, **settings)
     assert set(short.drafted) > {5}
     assert short.num_drafted < 5 * short.steps
+
+
+@pytest.mark.parametrize("pads", [False, True])
+def test_a_drafter_often_finds_nothing(pads: bool) -> None:
+    settings: dict[str, Any] = {"first_acceptance": 0.7, "draft_length": 5, "max_tokens": 20_000, "ignore_eos": True}
+    draw = draw_sequence(5, undrafted_share=0.6, pads_drafts=pads, **settings)
+    whole = draw_sequence(5, **settings)
+    if pads:
+        assert draw.undrafted == ()
+        assert draw.num_drafted == 5 * draw.steps == 5 * draw.decode_steps
+        assert abs(1 + draw.num_accepted / draw.steps - (1 + 0.4 * whole.num_accepted / whole.steps)) < 0.05
+    else:
+        assert abs(len(draw.undrafted) / draw.decode_steps - 0.6) < 0.02
+        assert draw.accepted == whole.accepted[: draw.steps]
 
 
 def test_easy_text_is_accepted_better_wherever_it_stands() -> None:

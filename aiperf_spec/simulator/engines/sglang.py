@@ -60,7 +60,7 @@ class SglangEngine(Engine):
 
     def sends_stats(self, call: Call) -> bool:
         """Say whether statistics are reported: when asked for, and when some choice verified a draft."""
-        return _lenient_bool(call.body.get(FLAG, False)) is True and call.last_step > 0
+        return _lenient_bool(call.body.get(FLAG, False)) is True and call.drafted
 
     def stats(self, draw: Draw) -> Payload:
         """Shape the details of one sequence."""

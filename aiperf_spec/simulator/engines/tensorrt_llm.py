@@ -33,7 +33,7 @@ class TensorrtLlmEngine(Engine):
 
     def sends_stats(self, call: Call) -> bool:
         """Say whether statistics are reported: whenever some choice verified a draft."""
-        return call.last_step > 0
+        return call.drafted
 
     def stats(self, draw: Draw) -> Payload:
         """Shape the statistics of one sequence."""
@@ -110,4 +110,4 @@ def _chat_choice(generation: Generation, text: str, reason: str | None) -> Paylo
 
 def _tokens_per_iteration(draw: Draw) -> Payload:
     # Iterations are the prefill and the verify steps; it is not the acceptance length.
-    return {"avg_decoded_tokens_per_iter": draw.completion_tokens / (draw.steps + 1)}
+    return {"avg_decoded_tokens_per_iter": draw.completion_tokens / len(draw.chunks)}
