@@ -8,6 +8,7 @@ from typing import Any
 
 COUNTS = ("num_accepted_draft_tokens", "num_draft_tokens", "num_spec_steps")
 OPTIONAL_COUNTS = ("num_spec_tokens", "completion_tokens")
+LONGEST_DRAFT = 10_000
 ARRAYS = ("per_step_accepted", "per_step_drafted")
 
 
@@ -21,7 +22,11 @@ def broken_identities(record: dict[str, Any]) -> set[str]:
     arrays = {name: record[name] for name in ARRAYS if record.get(name) is not None}
     wrong = {name for name in COUNTS if not _is_count(record[name])}
     wrong |= {name for name in OPTIONAL_COUNTS if record.get(name) is not None and not _is_count(record[name])}
-    wrong |= {"acceptance_histogram" for key, n in histogram.items() if not (_is_count(key) and _is_count(n) and n > 0)}
+    for key, n in histogram.items():
+        if not (_is_count(key) and key <= LONGEST_DRAFT and _is_count(n) and n > 0):
+            wrong.add("acceptance_histogram")
+    if _is_count(record.get("num_spec_tokens")) and record["num_spec_tokens"] > LONGEST_DRAFT:
+        wrong.add("num_spec_tokens")
     wrong |= {name for name, steps in arrays.items() if not all(_is_count(count) for count in steps)}
     for name, low, high in (("mean_acceptance_length", 1, math.inf), ("draft_acceptance_rate", 0, 1)):
         figure = record[name]
@@ -44,6 +49,13 @@ def broken_identities(record: dict[str, Any]) -> set[str]:
     if steps == 0 and drafted > 0:
         wrong.add("no drafts without steps")
     bound = record.get("num_spec_tokens")
+    most = max(histogram, default=0) if bound is None else bound
+    if record["mean_acceptance_length"] > most + 1:
+        wrong.add("length within k + 1")
+    rate = record["draft_acceptance_rate"]
+    # More accepted than proposed leaves no rate that could be right.
+    if accepted <= drafted and (rate != 0 if drafted == 0 else abs(rate - accepted / drafted) > 0.005):
+        wrong.add("rate of the counts")
     if bound is not None and any(bucket > bound for bucket in histogram):
         wrong.add("buckets within bound")
     per_accepted, per_drafted = (arrays.get(name) for name in ARRAYS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
-from aiperf_spec.models.identities import MAX_COUNT
+from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT
 from tests.identities import broken_identities
 
 STEPS = [(3, 5), (0, 5), (5, 5), (2, 4), (0, 5)]
@@ -51,7 +51,8 @@ def is_accepted(values: dict[str, Any]) -> bool:
         {"engine": "acme"},
         {"mean_acceptance_length": 3},
         {"mean_acceptance_length": 2.5},
-        {"draft_acceptance_rate": 0},
+        {"draft_acceptance_rate": 0.42},
+        {"mean_acceptance_length": 6, "num_spec_tokens": 5},
         {
             **NO_STEPS,
             "acceptance_histogram": {},
@@ -62,11 +63,22 @@ def is_accepted(values: dict[str, Any]) -> bool:
             "draft_acceptance_rate": 0.0,
         },
         {
-            "acceptance_histogram": {MAX_COUNT: 1},
+            "acceptance_histogram": {1: MAX_COUNT},
             "num_accepted_draft_tokens": MAX_COUNT,
             "num_draft_tokens": MAX_COUNT,
-            "num_spec_steps": 1,
+            "num_spec_steps": MAX_COUNT,
             "num_spec_tokens": None,
+            "mean_acceptance_length": 2.0,
+            "draft_acceptance_rate": 1.0,
+            **NO_STEPS,
+        },
+        {
+            "acceptance_histogram": {MAX_DRAFT: 1},
+            "num_accepted_draft_tokens": MAX_DRAFT,
+            "num_draft_tokens": MAX_DRAFT,
+            "num_spec_steps": 1,
+            "num_spec_tokens": MAX_DRAFT,
+            "draft_acceptance_rate": 1.0,
             **NO_STEPS,
         },
     ],
@@ -82,14 +94,18 @@ def test_a_consistent_record_is_taken(change: dict[str, Any]) -> None:
 
 # One identity broken, and only it, so that no other check can hide a missing one.
 ALONE: dict[str, dict[str, Any]] = {
+    "length within k + 1": {"mean_acceptance_length": 6.01},
+    "rate of the counts": {"draft_acceptance_rate": 0.45},
     "histogram sums to steps": {**NO_STEPS, "num_spec_steps": 6},
-    "histogram weighs up to accepted": {**NO_STEPS, "num_accepted_draft_tokens": 9},
+    "histogram weighs up to accepted": {**NO_STEPS, "num_accepted_draft_tokens": 9, "draft_acceptance_rate": 9 / 24},
     "accepted within proposed": {**NO_STEPS, "num_draft_tokens": 9},
     "no drafts without steps": {
         **NO_STEPS,
         "acceptance_histogram": {},
         "num_accepted_draft_tokens": 0,
         "num_spec_steps": 0,
+        "mean_acceptance_length": 1.0,
+        "draft_acceptance_rate": 0.0,
     },
     "buckets within bound": {**NO_STEPS, "num_spec_tokens": 4},
     "steps within bound": {"per_step_accepted": None, "per_step_drafted": (6, 5, 5, 3, 5)},

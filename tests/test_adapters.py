@@ -329,9 +329,24 @@ def test_a_draft_length_that_is_no_count_is_malformed(name: str, value: Any) -> 
 
 
 def test_vllm_figures_are_taken_as_sent() -> None:
-    record = adapt("vllm", {**PAYLOADS["vllm"], "mean_acceptance_length": 2.125, "draft_acceptance_rate": 0.39})
+    record = adapt("vllm", {**PAYLOADS["vllm"], "mean_acceptance_length": 2.125, "draft_acceptance_rate": 0.403})
     assert record is not None
-    assert (record.mean_acceptance_length, record.draft_acceptance_rate) == (2.125, 0.39)
+    assert (record.mean_acceptance_length, record.draft_acceptance_rate) == (2.125, 0.403)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("vllm", {"mean_acceptance_length": 1e200}),
+        ("vllm", {"mean_acceptance_length": PAYLOADS["vllm"]["num_spec_tokens"] + 1.1}),
+        ("vllm", {"draft_acceptance_rate": 0.99}),
+        ("tensorrt_llm", {"acceptance_rate": 0.99}),
+        ("tensorrt_llm", {"acceptance_rate": 0.99, "num_spec_tokens": None}),
+    ],
+)
+def test_figures_that_the_counts_cannot_have_are_malformed(name: str, change: dict[str, Any]) -> None:
+    assert adapt(name, PAYLOADS[name]) is not None
+    assert adapt(name, {**PAYLOADS[name], **change}) is None
 
 
 @pytest.mark.parametrize(

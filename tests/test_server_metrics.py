@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,65 @@ def test_histograms_grow_and_estimate_percentiles() -> None:
     assert series.stats["count"] == 10
     assert series.stats["p50_estimate"] == 1.0
     assert series.stats["p75_estimate"] == 1.5
+
+
+ODD = [math.nan, math.inf, -math.inf, 1e200]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_counter_that_is_no_number_costs_itself_alone(odd: float, place: int) -> None:
+    steps: list[float] = [10, 12, 17]
+    steps[place] = odd
+    texts = [counters(each, 50 + i, 5 + i) for i, each in enumerate(steps)]
+    found = measured(recorded(*texts))
+    drafts = found.metrics["vllm:spec_decode_num_drafts"]
+    assert drafts.total() == (7 if place == 1 else None)
+    assert drafts.series[0].reset is False
+    assert found.metrics["vllm:spec_decode_num_draft_tokens"].total() == 2
+    reconciliation = reconcile(OURS, found)
+    assert reconciliation is not None
+    if place != 1:
+        assert reconciliation.agreement is Agreement.NO_NUMBER
+        assert "no number" in verdict(reconciliation)
+    assert json.loads(server_metrics_json(found, "id", reconciliation))
+    assert server_metrics_csv(found, "id")
+
+
+def test_a_reset_is_seen_past_a_value_that_is_no_number() -> None:
+    found = measured(recorded(counters(10, 0, 0), counters(50, 0, 0), counters(math.nan, 0, 0), counters(20, 0, 0)))
+    assert found.metrics["vllm:spec_decode_num_drafts"].series[0].reset
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_gauge_is_averaged_without_what_is_no_number(odd: float) -> None:
+    snapshots = recorded(gauge(9), gauge(2), gauge(odd), gauge(2), gauge(4))
+    stats = metric_deltas({"u": snapshots}, 0, 4 * S)["sglang:spec_accept_length"].series[0].stats
+    assert (stats["min"], stats["max"]) == (2, 4)
+    assert stats["avg"] == pytest.approx(8 / 3)
+
+
+@pytest.mark.parametrize("odd", [*map(str, ODD), "", "wide"])
+@pytest.mark.parametrize("place", ["le", "bucket", "count", "sum", "started", "position"])
+def test_a_histogram_and_labels_that_are_no_numbers_cost_themselves_alone(odd: str, place: str) -> None:
+    number = {"": "NaN", "wide": "NaN"}.get(odd, odd)
+
+    def text(n: int) -> str:
+        values = {"le": "1.0", "bucket": n, "count": n, "sum": n, "started": "5", "position": "0", place: number}
+        values["le"] = odd if place == "le" else "1.0"
+        return counters(n, n, n) + (
+            f'# TYPE h histogram\nh_bucket{{le="{values["le"]}"}} {values["bucket"]}\nh_bucket{{le="+Inf"}} {n}\n'
+            f"h_count {values['count']}\nh_sum {values['sum']}\n"
+            f"# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds {values['started']}\n"
+            "# TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter\n"
+            f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{values["position"]}"}} {n}\n'
+        )
+
+    found = measured(recorded(text(2), text(6)))
+    assert found.metrics["vllm:spec_decode_num_drafts"].total() == 4
+    assert found.metrics["h"].series[0].stats["count"] == (None if place in ("count", "sum") else 4)
+    assert server_metrics_json(found, "id", reconcile(OURS, found))
+    assert server_metrics_csv(found, "id")
 
 
 def test_units_are_aiperfs() -> None:

@@ -1,7 +1,6 @@
 """What an adapter says of its engine beside reading what it reports: how it is recognised, set up and counted."""
 
 import json
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import field, fields
@@ -11,6 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from aiperf_spec.models.run import ServerTiming
+from aiperf_spec.models.units import MAX_FIGURE
 
 TIMING_NAMES = tuple(timing.name for timing in fields(ServerTiming))
 # Plug-ins write these: what is wrong with one shows when it is imported, not in the middle of a run.
@@ -82,7 +82,7 @@ class TimingFields:
         return self.others | set(self.fields.values())
 
     def read(self, sent: Mapping[str, Any]) -> ServerTiming | None:
-        """Return the figures in such an object; None where none is a finite number."""
+        """Return the figures in such an object; None where none is a number from 0 to `MAX_FIGURE`."""
         found = {name: _figure(sent.get(key)) for name, key in self.fields.items()}
         return None if all(value is None for value in found.values()) else ServerTiming(**found)
 
@@ -149,8 +149,4 @@ def recognised(owned_by: str | None, engines: Engines) -> str | None:
 def _figure(value: Any) -> float | None:
     if type(value) not in (int, float):
         return None
-    try:
-        figure = float(value)
-    except OverflowError:  # an integer past the largest float
-        return None
-    return figure if math.isfinite(figure) and figure >= 0 else None
+    return float(value) if 0 <= value <= MAX_FIGURE else None

@@ -60,6 +60,5 @@ def figures_of_result(result: RunResult, summary: Summary) -> Figures:
 
 
 def _reconciled(found: Reconciliation | None) -> bool | None:
-    # Not known where the server's counters were not read, or were reset.
-    agreement = None if found is None else found.agreement
-    return None if agreement in (None, Agreement.RESET) else agreement is Agreement.EXACT
+    # Not known where the server's counters were not read, or say nothing.
+    return None if found is None or not found.agreement.known else found.agreement is Agreement.EXACT

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, Strict, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-from aiperf_spec.models.identities import MAX_COUNT, check_identities
+from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, check_identities
 
 
 class DropReason(StrEnum):
@@ -34,6 +34,7 @@ class DropReason(StrEnum):
 # Engines send whole numbers. A bool, a string or 3.0 in their place means that the
 # sender is not what we think it is, and pydantic's lax mode would hide that.
 Count = Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]
+DraftLength = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAFT)]
 Figure = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
@@ -52,13 +53,13 @@ class SpecDecodeAcceptanceRecord:
     """Tokens a verify step emitted, the bonus token included: 1 + accepted / steps."""
     draft_acceptance_rate: Figure = Field(ge=0, le=1)
     """Accepted / proposed draft tokens, a fraction."""
-    acceptance_histogram: dict[Annotated[int, Field(ge=0, le=MAX_COUNT)], Count]
+    acceptance_histogram: dict[Annotated[int, Field(ge=0, le=MAX_DRAFT)], Count]
     """Accepted count -> verify steps that accepted as many; zero buckets are left out."""
     num_accepted_draft_tokens: Count
     num_draft_tokens: Count
     """Proposed draft tokens."""
     num_spec_steps: Count
-    num_spec_tokens: Count | None = None
+    num_spec_tokens: DraftLength | None = None
     """The fixed draft length k; None where the engine has none or does not say."""
     completion_tokens: Count | None = None
     """From usage; None where usage was omitted."""
@@ -78,6 +79,8 @@ class SpecDecodeAcceptanceRecord:
             accepted=self.num_accepted_draft_tokens,
             proposed=self.num_draft_tokens,
             bound=self.num_spec_tokens,
+            length=self.mean_acceptance_length,
+            rate=self.draft_acceptance_rate,
             per_step_accepted=self.per_step_accepted,
             per_step_proposed=self.per_step_drafted,
         )

@@ -6,6 +6,10 @@ from operator import gt, mul
 
 MAX_COUNT = 2**53 - 1
 """The largest count a record holds: beyond it JSON readers lose digits, so the figure could not be checked."""
+MAX_DRAFT = 10_000
+"""The longest draft: figures by position are made for each, and no drafter comes near it."""
+_ROUNDING = 0.005
+"""What rounding to two decimals may add to a rate, or take from it."""
 
 
 def check_identities(
@@ -15,6 +19,8 @@ def check_identities(
     accepted: int,
     proposed: int,
     bound: int | None,
+    length: float,
+    rate: float,
     per_step_accepted: Sequence[int] | None,
     per_step_proposed: Sequence[int] | None,
 ) -> None:
@@ -30,6 +36,8 @@ def check_identities(
         raise ValueError("more draft tokens accepted than proposed")
     if steps == 0 and proposed:
         raise ValueError("draft tokens without a verify step")
+    if not sent_figures_hold(histogram, accepted, proposed, bound, length, rate):
+        raise ValueError("a length or a rate that these counts cannot have")
     if bound is not None and max(histogram, default=0) > bound:
         raise ValueError("a histogram bucket exceeds num_spec_tokens")
     if bound is not None and max(per_step_proposed or (), default=0) > bound:
@@ -48,3 +56,17 @@ def check_identities(
         raise ValueError("per_step_accepted is not what acceptance_histogram counts")
     if per_step_proposed is not None and any(map(gt, per_step_accepted, per_step_proposed)):
         raise ValueError("a step accepted more than it proposed")
+
+
+def sent_figures_hold(
+    histogram: Mapping[int, int], accepted: int, proposed: int, bound: int | None, length: float, rate: float
+) -> bool:
+    """Say whether a sent length is one of steps that emit k + 1 tokens at most, and a sent rate that of the counts.
+
+    A length may differ from the counts otherwise: some engines count the tokens that were kept. Without k, no step
+    emitted more than the largest bucket and a token.
+    """
+    most = bound if bound is not None else max(histogram, default=0)
+    if proposed == 0 and rate > 0:
+        return False
+    return length <= most + 1 and abs(rate * proposed - accepted) <= _ROUNDING * proposed

@@ -10,7 +10,7 @@ class SeriesFigures:
 
     `stats` has AIPerf's keys: a counter's `total` (the growth) and `rate` (a second); a gauge's `avg`, `min`, `max`,
     `std` and percentiles, weighted by time; a histogram's `count`, `sum` and estimates, with `buckets` (upper bound ->
-    cumulative growth). A figure is None where the counter was reset in between.
+    cumulative growth). A figure is None where the counter was reset in between, or was no number.
     """
 
     endpoint_url: str
@@ -73,11 +73,18 @@ class Agreement(StrEnum):
     """The steps agree, and other counts do not."""
     RESET = "reset"
     """A counter was reset during the run, so there is nothing to compare with."""
+    NO_NUMBER = "no_number"
+    """A counter was NaN, infinite or absurdly large, so there is nothing to compare with."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there was something to compare with."""
+        return self not in (Agreement.RESET, Agreement.NO_NUMBER)
 
 
 @dataclass(slots=True, frozen=True)
 class ReconciledCount:
-    """One count from both sides; `server` is None where a counter was reset."""
+    """One count from both sides; `server` is None where a counter was reset, or was no number."""
 
     name: str
     metric: str

@@ -24,9 +24,10 @@ _CAPTION = (
 def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
     """Return both sides of each count, the difference, and what it means."""
     table = table_of(("<", "requests", "server", "difference"), title="What the server counted")
+    unknown = "reset" if reconciliation.agreement is Agreement.RESET else "no number"
     for row in reconciliation.counts:
         difference = "–" if row.difference is None else f"{row.difference:+,}" if row.difference else "0"
-        table.add_row(row.name, count(row.requests), "reset" if row.server is None else count(row.server), difference)
+        table.add_row(row.name, count(row.requests), unknown if row.server is None else count(row.server), difference)
     exact = reconciliation.agreement is Agreement.EXACT
     return Renderables(table, Text(verdict(reconciliation), style="green" if exact else "yellow"))
 
@@ -37,6 +38,8 @@ def verdict(reconciliation: Reconciliation) -> str:
     own = sum(reconciliation.requests_silent.values())
     if reconciliation.agreement is Agreement.RESET:
         return "A counter of the server was reset during the run (a restart?), so there is nothing to compare with."
+    if reconciliation.agreement is Agreement.NO_NUMBER:
+        return "A counter of the server was no number (NaN or infinite), so there is nothing to compare with."
     if reconciliation.agreement is Agreement.EXACT:
         text = f"They agree exactly, over {plural(reconciliation.requests_reported, 'request')} that reported"
         return f"{text}; {_silent(reconciliation)} cost no verify step." if own else f"{text}."

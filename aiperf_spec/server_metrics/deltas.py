@@ -53,7 +53,11 @@ def metric_deltas(snapshots_by_url: Mapping[str, Snapshots], start_ns: int, end_
 
 def _restarted(snapshots: Snapshots) -> bool:
     first, last = snapshots.first.get(_START_TIME), snapshots.last.get(_START_TIME)
-    return first is not None and last is not None and first.values != last.values
+    if first is None or last is None:
+        return False
+    # A time that is no number on one side says nothing: it differs from every other by NaN.
+    moved = (abs(first.values.get(labels, math.nan) - time) > 0 for labels, time in last.values.items())
+    return first.values.keys() != last.values.keys() or any(moved)
 
 
 def unit_of(name: str) -> str | None:
@@ -67,7 +71,8 @@ def unit_of(name: str) -> str | None:
 
 
 def _counter(url: str, labels: Labels, grown: float, seconds: float, *, reset: bool) -> SeriesFigures:
-    stats = {"total": None if reset else grown, "rate": None if reset else grown / seconds}
+    known = not reset and math.isfinite(grown)
+    stats = {"total": grown if known else None, "rate": grown / seconds if known else None}
     return SeriesFigures(url, dict(labels), stats, reset=reset)
 
 
@@ -103,7 +108,10 @@ def _histogram(
     if reset:
         return SeriesFigures(url, dict(labels), {"count": None, "sum": None}, reset=True)
     count, total = after.count - before.count, after.sum - before.sum
-    bounds = sorted(after.bounds, key=float)
+    if not math.isfinite(count + total):
+        return SeriesFigures(url, dict(labels), {"count": None, "sum": None})
+    # One that could not be read before has grown by nobody knows how much.
+    bounds = sorted(after.bounds.keys() & (before.bounds or after.bounds).keys(), key=float)
     buckets = {bound: round(after.bounds[bound] - before.bounds.get(bound, 0.0)) for bound in bounds}
     stats: dict[str, float | None] = {"count": count}
     if count:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.identities import MAX_DRAFT
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import (
     Agreement,
@@ -53,7 +54,7 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     counts += _positions(histogram, counters.accepted_per_position, found)
     return Reconciliation(
         counts=tuple(counts),
-        agreement=_agreement(counts),
+        agreement=_agreement(counts, found),
         requests_reported=len(profiled) - silent.total(),
         requests_silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
         server_requests=_grown(found.get(counters.finished_requests or "")),
@@ -82,7 +83,7 @@ def _positions(
     server: dict[int, float | None] = {}
     for series in found[metric].series:
         position, total = series.labels.get("position", ""), series.stats.get("total")
-        if position.isdecimal():
+        if position.isdecimal() and len(position) <= len(str(MAX_DRAFT)):
             before = server.get(int(position), 0.0)
             server[int(position)] = None if before is None or total is None else before + total
     ours = {
@@ -96,9 +97,10 @@ def _positions(
     return counts
 
 
-def _agreement(counts: list[ReconciledCount]) -> Agreement:
+def _agreement(counts: list[ReconciledCount], found: Mapping[str, MetricFigures]) -> Agreement:
     if any(count.server is None for count in counts):
-        return Agreement.RESET
+        reset = any(series.reset for count in counts for series in found[count.metric].series)
+        return Agreement.RESET if reset else Agreement.NO_NUMBER
     differences = [count.difference or 0 for count in counts]
     if not any(differences):
         return Agreement.EXACT

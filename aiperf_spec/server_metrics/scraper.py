@@ -140,6 +140,9 @@ class MetricsScraper:
         self._stack = AsyncExitStack()
         if not config.server_metrics:
             return
+        # Texts are parsed after the run, and a module that is loaded then may find no descriptor left.
+        import prometheus_client.parser  # noqa: F401
+
         for target in metrics_endpoints(config, server):
             chosen = client
             if not _shares_secrets(target.server, server):

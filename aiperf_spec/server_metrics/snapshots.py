@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from dataclasses import dataclass, field
 
 from aiperf_spec.adapters.registry import counts_speculation
-from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, series_of
+from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, series_of, value_of
 
 _TYPE = re.compile(r"# TYPE \S+ \w+\s*$")
 
@@ -68,16 +69,17 @@ class Snapshots:
             if " " in prefix and not prefix.endswith("}"):
                 continue  # a value with a time stamp behind it
             try:
-                value = float(number)
+                value = value_of(float(number))
             except ValueError:
                 continue
-            before = self._known.get(prefix)
-            if before == value:
+            before, counts = self._known.get(prefix), self._counts(prefix)
+            # Whether a counter fell is told by the numbers before and after one that is none.
+            if before == value or (counts and math.isnan(value)):
                 continue
             self._known[prefix] = value
             if before is not None and value < before:
                 self._fell.add(prefix)
-            if not self._counts(prefix):
+            if not counts:
                 gauge = self._gauges.setdefault(prefix, GaugeSeries())
                 gauge.times.append(at_ns)
                 gauge.values.append(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,15 @@ Labels = tuple[tuple[str, str], ...]
 
 class NotPrometheusError(ValueError):
     """Say that a text is not in Prometheus' format."""
+
+
+MAX_VALUE = 1e18
+"""The largest value that is reckoned with: beyond, sums and squares may be no number, and no counter gets there."""
+
+
+def value_of(number: float) -> float:
+    """Return the number; NaN for infinity, and for one so large that figures of it mean nothing."""
+    return number if abs(number) <= MAX_VALUE else math.nan
 
 
 @dataclass(slots=True)
@@ -60,7 +71,8 @@ def parse(text: str) -> dict[str, Family]:
 
 
 def _take(family: Family, samples: Iterable[Sample]) -> None:
-    for name, labels, value, *_ in samples:
+    for name, labels, number, *_ in samples:
+        value = value_of(number)
         if name.endswith("_created"):
             continue
         if family.type != "histogram":
@@ -69,7 +81,11 @@ def _take(family: Family, samples: Iterable[Sample]) -> None:
         rest = {key: label for key, label in labels.items() if key != "le"}
         buckets = family.histograms.setdefault(_key(rest), Buckets())
         if name.endswith("_bucket"):
-            buckets.bounds[labels.get("le", "+Inf")] = value
+            bound = labels.get("le", "+Inf")
+            # A bound that is no number bounds nothing.
+            with suppress(ValueError):
+                if not math.isnan(float(bound) + value):
+                    buckets.bounds[bound] = value
         elif name.endswith("_count"):
             buckets.count = value
         elif name.endswith("_sum"):

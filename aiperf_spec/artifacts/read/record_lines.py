@@ -20,10 +20,11 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 from aiperf_spec.artifacts.read.files import lines
-from aiperf_spec.models.identities import MAX_COUNT, check_identities
+from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, check_identities, sent_figures_hold
 from aiperf_spec.models.prompt_sums import PromptSums, prompt_key
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+_DraftLength = Annotated[int, Meta(ge=0, le=MAX_DRAFT)]
 _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _DIGITS = b"0123456789"
 _ZERO = ord("0")
@@ -37,11 +38,11 @@ class Acceptance(Struct, gc=False):
     engine: Annotated[str, Meta(min_length=1)]
     mean_acceptance_length: Annotated[float, Meta(ge=1)]
     draft_acceptance_rate: Annotated[float, Meta(ge=0, le=1)]
-    acceptance_histogram: dict[_Count, _Count]
+    acceptance_histogram: dict[_DraftLength, _Count]
     num_accepted_draft_tokens: _Count
     num_draft_tokens: _Count
     num_spec_steps: _Count
-    num_spec_tokens: _Count | None = None
+    num_spec_tokens: _DraftLength | None = None
     completion_tokens: _Count | None = None
     per_step_accepted: Raw = Raw(b"null")
     per_step_drafted: Raw = Raw(b"null")
@@ -65,6 +66,9 @@ class Acceptance(Struct, gc=False):
             if (
                 total == steps
                 and among == self.num_accepted_draft_tokens
+                and sent_figures_hold(
+                    histogram, among, self.num_draft_tokens, k, self.mean_acceptance_length, self.draft_acceptance_rate
+                )
                 and not short.translate(None, _DIGITS[:k])
                 and k * steps - (k + _ZERO) * len(short) + sum(short) == self.num_draft_tokens
                 # All steps at once: 128 + proposed - accepted keeps its high bit where no more was accepted.
@@ -77,6 +81,8 @@ class Acceptance(Struct, gc=False):
             accepted=self.num_accepted_draft_tokens,
             proposed=self.num_draft_tokens,
             bound=k,
+            length=self.mean_acceptance_length,
+            rate=self.draft_acceptance_rate,
             per_step_accepted=_decode_steps(self.per_step_accepted),
             per_step_proposed=_decode_steps(self.per_step_drafted),
         )

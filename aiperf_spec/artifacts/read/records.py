@@ -17,13 +17,12 @@ from aiperf_spec.artifacts.read.files import existing, open_binary, unreadable
 from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, RecordLine, decode_line
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
-from aiperf_spec.models.units import NS_PER_MS
+from aiperf_spec.models.units import MAX_FIGURE, NS_PER_MS
 
 T = TypeVar("T")
 
-# As nanoseconds it fits 64 bits.
-_Number = Annotated[float, Meta(ge=-9e12, le=9e12)]
-_Tokens = Annotated[float, Meta(ge=0, le=9e12, multiple_of=1)]
+_Number = Annotated[float, Meta(ge=-MAX_FIGURE, le=MAX_FIGURE)]
+_Tokens = Annotated[float, Meta(ge=0, le=MAX_FIGURE, multiple_of=1)]
 
 
 class _Metric(Struct, Generic[T], gc=False):
