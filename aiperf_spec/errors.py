@@ -51,6 +51,12 @@ class ServerUnavailableError(SpecProfileError):
     exit_code = ExitCode.NO_SUCCESS
 
 
+class WorkerError(SpecProfileError):
+    """Say that a process of `--workers` could not be started, or ended before the run did."""
+
+    exit_code = ExitCode.NO_SUCCESS
+
+
 class StoppedError(SpecProfileError):
     """Say that a signal came before the first request, so that there is nothing to report."""
 

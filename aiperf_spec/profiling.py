@@ -23,7 +23,7 @@ from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileE
 from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.requester import Requester, Sink
-from aiperf_spec.load.scheduler import PhaseRunner
+from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import httpx
 
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
-    from aiperf_spec.load.worker_processes import WorkerProcesses
 
 _POLL_SECONDS = 0.5
 
@@ -55,7 +54,7 @@ class Hooks:
     writer: ArtifactWriter | None = None
     sinks: Sequence[Sink] = ()
     on_stop: Callable[[Stop], None] | None = None
-    watch: Callable[[Callable[[], int | None]], Coroutine[Any, Any, None]] | None = None
+    watch: Callable[[Callable[[], int]], Coroutine[Any, Any, None]] | None = None
     """Runs beside the phases and is cancelled after them; is handed what tells how many requests are in flight."""
     transport: httpx.AsyncBaseTransport | None = None
     clock: Callable[[], int] = field(default=time.perf_counter_ns)
@@ -144,58 +143,61 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
                 record = record if record.raw is None else replace(record, raw=None)
             records.append(record)
 
-        requester = Requester(config, model, client, registry, redactor, counter)
-        phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
+        requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
-            failure, loop_lags_ns, adapter_warnings = await _send(model, phase_runner, hooks, scraper)
+            sent = await _send(PhaseRunner(config, workload, requester, sink, stop, hooks.clock), model, hooks, scraper)
             stopped_by = stop.reason
             metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
         info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
             **{known.name: getattr(info, known.name) for known in fields(info)},
             records=records,
-            loop_lags_ns=loop_lags_ns,
+            loop_lags_ns=sent.lags_ns,
             stopped_by=stopped_by,
-            failure=failure,
+            failure=sent.failure,
             artifact_dir=folder,
             server_metrics=metrics,
             reconciliation=None if metrics is None else reconcile(records, metrics),
         )
-        warnings = list(dict.fromkeys(map(redactor.text, [*registry.warnings, *adapter_warnings])))
-    notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings)
+        warnings = list(dict.fromkeys(map(redactor.text, [*registry.warnings, *sent.warnings])))
+    notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings, handover_ns=sent.handover_ns)
     return replace(run, notices=[*notices, *scraper.notices])
 
 
-async def _send(
-    model: str, phase_runner: PhaseRunner, hooks: Hooks, scraper: MetricsScraper
-) -> tuple[SpecProfileError | None, array[int], Sequence[str]]:
-    """Run the phases in this process, or in several.
+@dataclass(slots=True)
+class _Sent:
+    """How sending went; the last two are of worker processes."""
 
-    Returns why the prompts ended too early, where they did, the lags of the event loops that sent, and what adapters in
-    other processes warn of.
-    """
-    config, stop = phase_runner.config, phase_runner.stop
+    failure: SpecProfileError | None
+    lags_ns: array[int]
+    handover_ns: Sequence[int] = ()
+    warnings: Sequence[str] = ()
 
-    def watching(in_flight: Callable[[], int | None]) -> AbstractAsyncContextManager[object]:
-        return nullcontext() if hooks.watch is None else running(hooks.watch(in_flight))
 
-    async def run_phases(sender: PhaseRunner | WorkerProcesses) -> SpecProfileError | None:
+async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: MetricsScraper) -> _Sent:
+    """Run the phases, from this process or from several."""
+    config, stop, sender = phase_runner.config, phase_runner.stop, phase_runner.sender
+
+    def watching(sender: Sender) -> AbstractAsyncContextManager[object]:
+        return nullcontext() if hooks.watch is None else running(hooks.watch(lambda: sender.in_flight))
+
+    async def run_phases() -> SpecProfileError | None:
         for phase in (Phase.WARMUP, Phase.PROFILING):
             if phase is Phase.PROFILING and stop.reason is None:
                 await scraper.begin(stop.wait, settle=bool(config.warmup_request_count))
-            if stop.reason is None and (failure := await sender.run(phase, hooks.clock())) is not None:
+            if stop.reason is None and (failure := await phase_runner.run(phase, hooks.clock())) is not None:
                 return failure
         return None
 
     if config.workers == 1:
-        requester = phase_runner.requester
-        async with monitored_loop_lag(hooks.clock) as lags_ns, watching(lambda: requester.in_flight):
-            return await run_phases(phase_runner), lags_ns, ()
+        async with monitored_loop_lag(hooks.clock) as lags_ns, watching(sender):
+            return _Sent(await run_phases(), lags_ns)
     from aiperf_spec.load.worker_processes import WorkerProcesses
 
-    async with WorkerProcesses(config, model, phase_runner.sink, stop) as processes, watching(lambda: None):
-        failure = await run_phases(processes)
-    return failure, processes.lags_ns, processes.warnings
+    async with WorkerProcesses(config, model, stop) as processes, watching(processes):
+        phase_runner.sender = processes
+        failure = await run_phases()
+    return _Sent(failure or processes.failure, processes.lags_ns, processes.handover_ns, processes.warnings)
 
 
 async def _server_metrics(

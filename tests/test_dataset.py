@@ -253,11 +253,6 @@ def test_a_turn_carries_the_answer() -> None:
     assert opening.cut(5) is opening
 
 
-def test_standard_input_cannot_be_split_among_processes() -> None:
-    with pytest.raises(ValueError, match="standard input is read only once"):
-        ProfileConfig(url="h", input_file=Path("-"), workers=2)
-
-
 def test_a_streamed_file_that_is_gone_at_the_end_loses_nothing(write: Write) -> None:
     path = write(*ROWS)
     found = workload(path, limit=20)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def progress(requests: int = 40, total: int | None = 100, warmup: int = 0, **set
     config = ProfileConfig(url="http://h:1", warmup_request_count=warmup, **{"concurrency": 8, **settings})
     state = RunProgress(config)
     state.expect({Phase.WARMUP: warmup, Phase.PROFILING: total})
+    state.in_flight = 8
     for index in range(requests):
         histogram = {0: 4 + index % 3, 1: 2, 12: 1}
         state.take(record(index, start=index * 100, contents=(9, 80), tokens=20, histogram=histogram, proposed=200))
@@ -77,6 +79,14 @@ def test_warm_up_is_labelled_and_in_no_figure() -> None:
     assert len(shown) == 6
     for index in range(1, 4):
         state.take(record(index, start=0, contents=(5, 9), tokens=9, histogram={3: 2}, phase=Phase.WARMUP))
+    assert lines(state)[0].startswith("profiling")
+
+
+def test_a_failed_turn_of_the_warm_up_leaves_no_warm_up_behind() -> None:
+    state = progress(0, warmup=4)
+    state.take(replace(failed(0, ErrorKind.INCOMPLETE), phase=Phase.WARMUP, unsent_turns=2))
+    assert lines(state)[0].startswith("warm-up")
+    state.take(record(3, start=0, contents=(5, 9), tokens=9, histogram={3: 2}, phase=Phase.WARMUP))
     assert lines(state)[0].startswith("profiling")
 
 

@@ -1,4 +1,4 @@
-"""Load shapes and worker processes, against simulators."""
+"""Load shapes, against simulators."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ import asyncio
 import io
 import itertools
 import json
-import os
-import signal
-import subprocess
 import sysconfig
-import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.load import worker_processes
 from aiperf_spec.load.event_loop import monitored_loop_lag
 from aiperf_spec.metrics.summary import summarise
-from aiperf_spec.models.run import ErrorKind, NoticeKind, Phase, RequestRecord, RunResult
+from aiperf_spec.models.run import ErrorKind, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_table
 from tests.answering import Answer, answering
 from tests.raw_server import DONE, USAGE, Call, event, send_stream, serving, token
 from tests.support import Simulate
-from tests.waiting import PATIENCE_SECONDS, happens, lines_of, wait_until
+from tests.waiting import PATIENCE_SECONDS, happens
 
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "spec-profile")
 
@@ -201,124 +194,6 @@ def test_the_grace_period_ends_what_is_stalled(simulate: Simulate) -> None:
     assert len(result.records) == 3
     assert {record.error.kind for record in result.records if record.error} == {ErrorKind.CANCELLED}
     assert result.stopped_by is None
-
-
-@pytest.fixture
-def _workers_may_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let workers of a busy machine say their last words, however long that takes."""
-    monkeypatch.setattr(worker_processes, "_END_SECONDS", PATIENCE_SECONDS)
-
-
-@pytest.mark.usefixtures("_workers_may_take_their_time")
-def test_workers_make_one_run(simulate: Simulate, tmp_path: Path) -> None:
-    simulator = simulate("vllm")
-    settings: dict[str, Any] = {"concurrency": 5, "request_count": 30, "warmup_request_count": 4, "max_tokens": 24}
-    one = run(simulator.url, **settings)
-    simulator.reset_ledger()
-    three = run(simulator.url, workers=3, artifact_dir=tmp_path / "run", **settings)
-    assert [record.index for record in three.profiled()] == list(range(30))
-    assert sum(record.phase is Phase.WARMUP for record in three.records) == 4
-    assert [r.prompt_id for r in three.profiled()] == [r.prompt_id for r in one.profiled()]
-    assert [r.acceptance for r in three.profiled()] == [r.acceptance for r in one.profiled()]
-    assert summarise(three.records).acceptance == summarise(one.records).acceptance
-    ledger = simulator.ledger()
-    assert len({entry["request_id"] for entry in ledger}) == len(ledger) == 34
-    assert max(entry["in_flight"] for entry in ledger) <= 5
-    loaded = load_records(tmp_path / "run")
-    assert len(loaded.records) == 34
-    assert len(three.loop_lags_ns) > 0
-    # Whoever opened a connection says so, in whichever process that was; the file has it to the microsecond.
-    connects = {record.index: record.connect_ns for record in three.profiled() if record.connect_ns is not None}
-    assert 1 <= len(connects) + sum(r.connect_ns is not None for r in three.records if r.phase is Phase.WARMUP) <= 5
-    read = {record.index: record.connect_ns for record in loaded.records if record.phase is Phase.PROFILING}
-    assert {index: value for index, value in read.items() if value is not None} == pytest.approx(connects, abs=1000)
-    # Stamps of three processes are of one clock: no request of the run began before the warm-up had ended.
-    warm = [record for record in three.records if record.phase is Phase.WARMUP]
-    assert max(record.end_ns for record in warm) < min(record.start_ns for record in three.profiled())
-
-
-def test_workers_share_the_concurrency() -> None:
-    # The server answers nobody until five are in flight at once.
-    in_flight, peak, lock, full = 0, 0, threading.Lock(), threading.Event()
-
-    def answer(headers: dict[str, str]) -> Answer:
-        nonlocal in_flight, peak
-        with lock:
-            in_flight += 1
-            peak = max(peak, in_flight)
-        if peak == 5:
-            full.set()
-        assert full.wait(PATIENCE_SECONDS)
-        with lock:
-            in_flight -= 1
-        return Answer()
-
-    settings: dict[str, Any] = {"model": "m", "streaming": False, "concurrency": 5, "request_count": 30, "workers": 3}
-    with answering(answer) as server:
-        records = run(server.url, **settings).profiled()
-    assert [record.error for record in records] == [None] * 30
-    assert peak == 5
-
-
-def test_workers_follow_one_schedule(simulate: Simulate) -> None:
-    settings: dict[str, Any] = {"request_rate": 80, "request_count": 60, "max_tokens": 4, "random_seed": 5}
-    one, two = run(simulate("vllm").url, **settings), run(simulate("vllm").url, workers=2, **settings)
-
-    def offsets(result: RunResult) -> list[float]:
-        due = [record.scheduled_ns or 0 for record in result.profiled()]
-        return [round((at - due[0]) / 1e6, 3) for at in due]
-
-    assert offsets(one) == offsets(two)
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_workers_stop_as_one(number: signal.Signals, code: int, simulate: Simulate, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    # What stalls is all that is in flight in the end, and a run that waited for it would not end.
-    simulator = simulate("vllm", faults=(("stall", 0.2),))
-    simulator.reset_ledger()
-    command = [SCRIPT, "--url", simulator.url, "--workers", "2", "--concurrency", "6"]
-    command += ["--request-count", "100000", "--artifact-dir", str(out), "--max-tokens", "20"]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, start_new_session=True, **pipes)
-    wait_until(lambda: Counter(entry["fault"] for entry in simulator.ledger())["stall"] == 6, "six stalls", process)
-    # As a terminal does: to the whole group.
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == code
-    assert "Traceback" not in stdout + stderr
-    loaded = load_records(out)
-    assert loaded.unreadable == ()
-    summary = json.loads((out / "profile_export_aiperf.json").read_text())
-    assert summary["request_count"]["avg"] == sum(record.succeeded for record in loaded.records)
-    assert f"stopped early by {number.name}" in stdout
-
-
-def test_a_killed_worker_is_an_error_and_what_was_measured_stays(simulate: Simulate, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    url = simulate("vllm").url
-    command = [SCRIPT, "--url", url, "--workers", "2", "--concurrency", "4", "--request-count", "100000"]
-    process = subprocess.Popen(
-        [*command, "--artifact-dir", str(out), "--max-tokens", "8"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    wait_until(lambda: lines_of(out / "profile_export.jsonl") > 20, "twenty records", process)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    if not children.exists():
-        process.kill()
-        process.communicate()
-        pytest.skip("children are found in /proc, which only Linux has")
-    workers = [
-        int(pid) for pid in children.read_text().split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    os.kill(workers[0], signal.SIGKILL)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
-    assert "Traceback" not in stdout + stderr
-    assert "worker process ended by itself" in stderr
-    assert load_records(out).unreadable == ()
 
 
 async def test_a_blocked_loop_is_seen() -> None:

@@ -158,8 +158,6 @@ class ProfileConfig(_Settings, RunOptions):
     def _check_together(self) -> Self:
         if self.batch_size_text > 1 and self.endpoint_type is EndpointType.CHAT:
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
-        if self.workers > 1 and Path("-") in self.input_files:
-            raise ValueError("--workers needs prompts that every process can read: standard input is read only once")
         if self.server_metrics_url and not self.server_metrics:
             raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
         return self

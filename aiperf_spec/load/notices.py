@@ -12,6 +12,7 @@ from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_firs
 from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.wire.request_body import MAX_TOKENS_KEYS
 
 _ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (least|most)|greater|\bless\b", re.I)
@@ -31,8 +32,13 @@ _LISTED = 4
 _NAME_LIMIT = 60
 
 
-def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str]) -> Iterator[Notice]:
-    """Yield the notices of a run, in the order in which they are to be read."""
+def run_notices(
+    result: RunResult, *, proxy: str | None, adapter_warnings: Sequence[str], handover_ns: Sequence[int] = ()
+) -> Iterator[Notice]:
+    """Yield the notices of a run, in the order in which they are to be read.
+
+    `handover_ns` is how long after its request's end each record came from the worker process that made it.
+    """
     config = result.config
     profiled = result.profiled()
     good = [record for record in profiled if record.succeeded]
@@ -47,6 +53,8 @@ def run_notices(result: RunResult, *, proxy: str | None, adapter_warnings: Seque
         yield Notice(NoticeKind.UNREAD_FIELDS, {"name": name[:_NAME_LIMIT], "count": count, "of": len(profiled)})
     yield from _tokens(config, good)
     yield from _client(result, profiled)
+    if late := [late_ms for handover in handover_ns if (late_ms := handover / NS_PER_MS) >= _LATE_MS]:
+        yield Notice(NoticeKind.HANDOVER, {"count": len(late), "of": len(handover_ns), "max": max(late)})
     yield from _connecting(good)
     if retried := sum(1 for record in result.records if record.retried):
         yield Notice(NoticeKind.RETRIED, {"count": retried})

@@ -38,6 +38,12 @@ class PlannedRequest:
         """How many requests its conversation has left after this one."""
         return len(self.prompts[0].later)
 
+    @property
+    def category(self) -> str | None:
+        """The category of its prompts; None where they have none, or several."""
+        categories = {prompt.category for prompt in self.prompts}
+        return categories.pop() if len(categories) == 1 else None
+
     def after(self, responses: list[ParsedResponse]) -> PlannedRequest | None:
         """Return the conversation's next request, which carries what was answered; None after the last turn."""
         if not self.later_turns:

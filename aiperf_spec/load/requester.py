@@ -1,6 +1,7 @@
 """Send requests and make their records: each is made once, when its request has ended, and goes to a sink."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,6 +35,14 @@ _MESSAGE_LIMIT = 4096
 """Characters of a server's message that a record keeps: some servers answer with megabytes."""
 
 
+def new_id_starts() -> dict[Phase, str]:
+    """Return what the ids of a run's requests have in common, by phase.
+
+    Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
+    """
+    return {phase: str(uuid.uuid4())[:-12] for phase in Phase}
+
+
 @dataclass(slots=True)
 class Requester:
     """Turn a planned request into a record: send it, read what comes back, judge it."""
@@ -44,18 +53,37 @@ class Requester:
     registry: AdapterRegistry
     redactor: Redactor
     counter: TokenCounter | None = None
+    id_starts: dict[Phase, str] = field(default_factory=new_id_starts)
+    """What the ids of each phase's requests are without their numbers."""
+    clock: Callable[[], int] = time.perf_counter_ns
     in_flight: int = field(init=False, default=0)
     """Requests that are under way."""
     _fair_queue: FairQueue = field(init=False, default_factory=FairQueue)
     _pattern_search: PatternSearch = field(init=False, default_factory=PatternSearch)
     _paths: tuple[Paths, Paths] = field(init=False)
-    # Ids are UUIDs whose last part counts: asking for new randomness costs more than all else that an id takes.
-    _id_starts: dict[Phase, str] = field(
-        init=False, default_factory=lambda: {phase: str(uuid.uuid4())[:-12] for phase in Phase}
-    )
 
     def __post_init__(self) -> None:
         self._paths = self.registry.payload_paths, self.registry.timing_paths
+
+    async def converse(self, first: PlannedRequest, sink: Sink, stop: Stop, end_ns: int | None) -> bool:
+        """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
+
+        A turn that failed ends its conversation: what it would have answered is not there to be built on. So does
+        `end_ns`, the end of the time for which requests are sent; None where there is none.
+        """
+        turn: PlannedRequest | None = first
+        while turn is not None:
+            responses: list[ParsedResponse] | None = [] if turn.later_turns else None
+            record = await self.send(turn, responses)
+            over = end_ns is not None and self.clock() >= end_ns
+            cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
+            if over or (record.error is not None and not cancelled):
+                record.unsent_turns = turn.later_turns
+            sink(record)
+            if over or cancelled or not stop.may_go_on():
+                return False
+            turn = turn.after(responses) if responses is not None and record.succeeded else None
+        return True
 
     async def send(self, planned: PlannedRequest, responses: list[ParsedResponse] | None = None) -> RequestRecord:
         """Return the record of one request; never raises for what a server does.
@@ -65,7 +93,7 @@ class Requester:
         """
         await self._fair_queue.turn()
         body = build_body(self.config, self.model, planned.prompts)
-        id_start = self._id_starts[planned.phase]
+        id_start = self.id_starts[planned.phase]
         trace = RequestTrace()
         keep_events = self.config.export_level is ExportLevel.RAW
         reader = ResponseReader(*self._paths, keep_events=keep_events, search=self._pattern_search)
@@ -103,8 +131,7 @@ class Requester:
         error: RequestError | None,
         counted: Usage | None,
     ) -> RequestRecord:
-        responses, id_start = reader.responses, self._id_starts[planned.phase]
-        categories = {prompt.category for prompt in planned.prompts}
+        responses, id_start = reader.responses, self.id_starts[planned.phase]
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
             usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
@@ -118,7 +145,7 @@ class Requester:
             index=planned.index,
             phase=planned.phase,
             prompt_id=planned.prompts[0].id,
-            category=categories.pop() if len(categories) == 1 else None,
+            category=planned.category,
             start_ns=trace.start_ns,
             end_ns=trace.end_ns,
             turn_index=planned.turn_index,
@@ -169,27 +196,3 @@ async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: 
         return None
     answer = "".join(response.reasoning + response.text for response in responses)
     return Usage(*await asyncio.to_thread(counter.count, prompt_text(body), answer))
-
-
-async def send_conversation(
-    requester: Requester, first: PlannedRequest, sink: Sink, stop: Stop, is_over: Callable[[], bool]
-) -> bool:
-    """Send a conversation's requests in order, each record to the sink, and say whether the sender may go on.
-
-    A turn that failed ends its conversation: what it would have answered is not there to be built on. So does the end
-    of the time for which requests are sent, which `is_over` tells.
-    """
-    turn: PlannedRequest | None = first
-    while turn is not None:
-        responses: list[ParsedResponse] | None = [] if turn.later_turns else None
-        record = await requester.send(turn, responses)
-        over = is_over()
-        cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
-        if over or (record.error is not None and not cancelled):
-            record.unsent_turns = turn.later_turns
-        sink(record)
-        task = asyncio.current_task()
-        if over or cancelled or stop.reason is not None or (task is not None and task.cancelling()):
-            return False
-        turn = turn.after(responses) if responses is not None and record.succeeded else None
-    return True

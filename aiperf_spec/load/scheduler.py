@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from typing import Protocol
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError, StoppedError
 from aiperf_spec.load.plan import PlannedRequest, plan, requests_of
-from aiperf_spec.load.requester import Requester, Sink, send_conversation
+from aiperf_spec.load.requester import Sink
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.run import Phase
 from aiperf_spec.models.units import NS_PER_S
@@ -17,22 +17,30 @@ from aiperf_spec.workload.arrivals import arrivals
 from aiperf_spec.workload.dataset import UntilFailure, Workload
 
 
+class Sender(Protocol):
+    """What sends conversations: a `Requester` in this process, or `WorkerProcesses`."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are under way."""
+
+    async def converse(self, first: PlannedRequest, sink: Sink, stop: Stop, end_ns: int | None) -> bool:
+        """Send a conversation, each record to the sink, and say whether another may follow.
+
+        No turn begins after `end_ns`, by the monotonic clock.
+        """
+
+
 @dataclass(slots=True)
 class PhaseRunner:
-    """Send one share of every phase's requests: conversation number n is share `n % shares`'s.
-
-    Every process draws the same plan and the same schedule and takes its own part of them, so that the bodies, their
-    indices and their times are those of a run in one process.
-    """
+    """Decide what is sent when."""
 
     config: ProfileConfig
     workload: Workload
-    requester: Requester
+    sender: Sender
     sink: Sink
     stop: Stop
     clock: Callable[[], int]
-    share: int = 0
-    shares: int = 1
 
     async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
         """Run a phase that starts at `start_ns`; return why the prompts ended too early, where they did.
@@ -47,37 +55,31 @@ class PhaseRunner:
         # Each phase starts at the first prompt, so that warming up does not change what is measured.
         endless = count is not None or config.benchmark_duration is not None
         prompts = UntilFailure(self.workload.ordered() if endless else self.workload.once())
-        requests = islice(plan(prompts, count, phase, config.batch_size_text), self.share, None, self.shares)
+        requests = plan(prompts, count, phase, config.batch_size_text)
+        slots = config.concurrency if count is None else min(config.concurrency, count)
         if phase is Phase.WARMUP:
-            await self._closed_loop(requests, self._part(config.concurrency, count), None)
+            await self._closed_loop(requests, slots, None)
             return prompts.failure
         duration, rate, cap = config.benchmark_duration, config.request_rate, config.concurrency_cap
         end_ns = None if duration is None else start_ns + round(duration * NS_PER_S)
-        slots = None if cap is None else self._part(cap, count)
         if rate is None:
-            await self._closed_loop(requests, slots or 1, end_ns)
+            await self._closed_loop(requests, slots, end_ns)
         else:
             number = round(rate * duration) if count is None and duration is not None else count
             offsets = arrivals(rate, config.arrival_pattern, config.random_seed, number)
-            due = (start_ns + round(each * NS_PER_S) for each in islice(offsets, self.share, None, self.shares))
-            await self._open_loop(zip(requests, due, strict=False), slots, end_ns)
+            due = (start_ns + round(each * NS_PER_S) for each in offsets)
+            await self._open_loop(zip(requests, due, strict=False), cap, end_ns)
         return prompts.failure
 
-    def _part(self, concurrency: int, count: int | None) -> int:
-        # The first shares take what does not divide.
-        part = concurrency // self.shares + (1 if self.share < concurrency % self.shares else 0)
-        return part if count is None else min(part, count)
-
-    def _end_of(self, end_ns: int | None) -> Callable[[], bool]:
-        return lambda: end_ns is not None and self.clock() >= end_ns
+    def _is_over(self, end_ns: int | None) -> bool:
+        return end_ns is not None and self.clock() >= end_ns
 
     async def _closed_loop(self, requests: Iterator[PlannedRequest], concurrency: int, end_ns: int | None) -> None:
-        is_over = self._end_of(end_ns)
-
         async def worker() -> None:
             # The workers share one iterator: whoever is free takes the next request.
             for request in requests:
-                if not await send_conversation(self.requester, request, self.sink, self.stop, is_over):
+                goes_on = await self.sender.converse(request, self.sink, self.stop, end_ns)
+                if not goes_on or self._is_over(end_ns):
                     return
 
         await self._wait_or_cancel({asyncio.create_task(worker()) for _ in range(concurrency)}, end_ns)
@@ -87,11 +89,10 @@ class PhaseRunner:
     ) -> None:
         conversations: set[asyncio.Task[None]] = set()
         slots = None if cap is None else asyncio.Semaphore(cap)
-        is_over = self._end_of(end_ns)
 
         async def send(request: PlannedRequest) -> None:
             try:
-                await send_conversation(self.requester, request, self.sink, self.stop, is_over)
+                await self.sender.converse(request, self.sink, self.stop, end_ns)
             finally:
                 if slots is not None:
                     slots.release()
@@ -110,7 +111,7 @@ class PhaseRunner:
                     await asyncio.sleep(left_ns / NS_PER_S)
                 if slots is not None:
                     await slots.acquire()
-                    if is_over():
+                    if self._is_over(end_ns):
                         return
                 task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
                 conversations.add(task)

@@ -33,3 +33,8 @@ class Stop:
     async def wait(self) -> None:
         """Return once a stop was requested."""
         await self._event.wait()
+
+    def may_go_on(self) -> bool:
+        """Say whether the calling task may send another request: no stop was requested, and nobody cancelled it."""
+        task = asyncio.current_task()
+        return self.reason is None and (task is None or not task.cancelling())

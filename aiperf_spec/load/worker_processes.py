@@ -1,218 +1,273 @@
-"""Run phases in several processes, each with an event loop of its own, and merge their records as one run's.
+"""Send a run's requests from several processes, each with an event loop of its own.
 
-One monotonic clock serves all processes of a machine, so that their stamps compare. The parent draws nothing and sends
-nothing: it starts phases, takes records and passes a stop on.
+The run's own process decides what is sent when. It hands each conversation to the worker that has the fewest, and its
+slot is free again when its last record is back. So where this process is late, the load slows down; no record is lost,
+and none piles up. `handover_ns` says how late it was. One monotonic clock serves all processes of a machine, so that
+their stamps compare.
 """
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import os
 import signal
+import socket
+import subprocess
 import sys
-import threading
 import time
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, Self
+from pathlib import Path
+from typing import Self
 
-from aiperf_spec.adapters.registry import load_registry
-from aiperf_spec.client.client import Client
-from aiperf_spec.config.redaction import Redactor
-from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.errors import ServerUnavailableError, SpecProfileError
-from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop
-from aiperf_spec.load.requester import Requester, Sink
-from aiperf_spec.load.scheduler import PhaseRunner
+from aiperf_spec.errors import StoppedError, WorkerError
+from aiperf_spec.load.link import Link
+from aiperf_spec.load.plan import PlannedRequest
+from aiperf_spec.load.requester import Sink, new_id_starts
 from aiperf_spec.load.stop import Stop
-from aiperf_spec.load.tokenizer import load_counter
-from aiperf_spec.models.run import Phase
-from aiperf_spec.models.units import NS_PER_S
-from aiperf_spec.workload.dataset import open_workload
+from aiperf_spec.load.worker import BEAT_SECONDS
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
 
-_END_SECONDS = 1.0
-"""How long a process that was told to end may take before it is ended."""
-_HEADSTART_NS = 20_000_000
-"""How far ahead a phase's start is set, so that every process is there in time."""
+_SILENT_BEATS = 10
+"""A worker that misses so many beats is stuck."""
+_END_SECONDS = 10.0
+"""How long workers that still beat may take to end."""
+_EXIT_SECONDS = 1.0
+"""How long the system may take to end a process that has closed its link."""
+_LEFT_TO_PARENT = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What a worker was given: the turn whose record comes next (None after the last), and since when it waits."""
+
+    turn: PlannedRequest | None
+    sink: Sink
+    start_ns: int
+    goes_on: asyncio.Future[bool]
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    link: Link
+    ready: asyncio.Future[None]
+    conversations: dict[int, _Conversation] = field(default_factory=dict)
+    missed_beats: int = 0
+    is_lost: bool = False
 
 
 @dataclass(slots=True)
 class WorkerProcesses:
-    """Own the processes; an asynchronous context manager. `lags_ns` and `warnings` fill as processes end."""
+    """Own the processes; an asynchronous context manager that sends as a `Requester` does.
+
+    A worker that ends by itself, or is stuck, fails the requests that it had; the others go on. `failure` then says so.
+    `lags_ns`, of the workers' event loops, and `warnings`, of their adapters, fill as workers tell them.
+    """
 
     config: ProfileConfig
     model: str
-    sink: Sink
     stop: Stop
+    failure: WorkerError | None = field(init=False, default=None)
     lags_ns: array[int] = field(init=False, default_factory=lambda: array("q"))
+    handover_ns: array[int] = field(init=False, default_factory=lambda: array("q"))
+    """How long after its request's end each record was taken."""
     warnings: list[str] = field(init=False, default_factory=list)
-    _processes: dict[Connection, BaseProcess] = field(init=False, default_factory=dict)
-    _busy: dict[Connection, asyncio.Future[SpecProfileError | None]] = field(init=False, default_factory=dict)
-    _stopper: asyncio.Task[None] | None = field(init=False, default=None)
+    _workers: list[_Worker] = field(init=False, default_factory=list)
+    _tasks: list[asyncio.Task[None]] = field(init=False, default_factory=list)
+    _id_starts: dict[Phase, str] = field(init=False, default_factory=new_id_starts)
+    _handed: int = field(init=False, default=0)
+    _is_ending: bool = field(init=False, default=False)
+
+    @property
+    def in_flight(self) -> int:
+        """Conversations that are under way."""
+        return sum(len(worker.conversations) for worker in self._workers)
 
     async def __aenter__(self) -> Self:
-        # A share without a slot would hold requests back for ever.
-        shares = min(self.config.workers, self.config.concurrency_cap or self.config.workers)
-        context = multiprocessing.get_context("spawn")
-        with _interrupts_ignored():
-            for share in range(shares):
-                here, there = context.Pipe()
-                arguments = (there, self.config, self.model, share, shares)
-                process = context.Process(target=_work, args=arguments, name=f"spec-profile-{share}", daemon=True)
-                process.start()
-                there.close()
-                self._processes[here] = process
-        loop = asyncio.get_running_loop()
-        for link in self._processes:
-            self._busy[link] = loop.create_future()
-            loop.add_reader(link.fileno(), self._receive, link)
-        self._stopper = asyncio.create_task(self._pass_stop_on())
-        await self._all_done()
+        try:
+            for _ in range(min(self.config.workers, self.config.concurrency_cap or self.config.workers)):
+                self._tasks.append(asyncio.create_task(self._receive(await self._start())))
+            self._tasks.append(asyncio.create_task(self._miss_beats()))
+            with suppress(StoppedError):
+                await self.stop.unless(asyncio.wait([worker.ready for worker in self._workers]))
+            if self.failure is not None:
+                raise self.failure
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
+    async def _start(self) -> _Worker:
+        process, end = _process(self.config.workers)
+        worker = _Worker(process, await Link.over(end), asyncio.get_running_loop().create_future())
+        self._workers.append(worker)
+        worker.link.send(self.config, self.model, self._id_starts)
+        return worker
+
     async def __aexit__(self, *_: object) -> None:
-        if self._stopper is not None:
-            self._stopper.cancel()
-            await asyncio.gather(self._stopper, return_exceptions=True)
-        for link, idle in self._busy.items():
-            if idle.done() and not link.closed:
-                self._set_to_work(link, "end")
-        waiting = [future for future in self._busy.values() if not future.done()]
-        if waiting:
-            await asyncio.wait(waiting, timeout=_END_SECONDS)
-        for link, process in self._processes.items():
-            self._drop(link)
-            process.join(timeout=_END_SECONDS)
-            if process.is_alive():
-                process.kill()
-                process.join()
-            process.close()
+        self._is_ending = True
+        for worker in self._workers:
+            if worker.ready.done():
+                worker.link.end()
+            else:
+                worker.process.kill()
+        if receiving := self._tasks[: len(self._workers)]:
+            await asyncio.wait(receiving, timeout=_END_SECONDS)
+        for worker in self._workers:
+            # What it had to say, it has said.
+            worker.process.kill()
+            worker.process.wait()
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for worker in self._workers:
+            await worker.link.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
-    async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
-        """Run a phase in all processes; see `PhaseRunner.run`."""
-        for link in self._processes:
-            self._set_to_work(link, "run", phase, start_ns + _HEADSTART_NS)
-        return await self._all_done()
+    async def converse(self, first: PlannedRequest, sink: Sink, stop: Stop, end_ns: int | None) -> bool:
+        """Have a worker send a conversation; see `Requester.converse`. Returns False where no worker is left."""
+        able = [worker for worker in self._workers if not worker.is_lost]
+        if not able:
+            return False
+        worker = min(able, key=lambda worker: len(worker.conversations))
+        self._handed += 1
+        number, goes_on = self._handed, asyncio.get_running_loop().create_future()
+        worker.conversations[number] = _Conversation(first, sink, time.perf_counter_ns(), goes_on)
+        worker.link.send(number, first, end_ns)
+        while not goes_on.done():
+            try:
+                await asyncio.shield(goes_on)
+            except asyncio.CancelledError:
+                # The worker cancels it, and its record comes back.
+                worker.link.send(number, None, None)
+        return bool(goes_on.result()) and stop.may_go_on()
 
-    def _set_to_work(self, link: Connection, *message: Any) -> None:
-        self._busy[link] = asyncio.get_running_loop().create_future()
-        self._tell(link, message)
-
-    async def _all_done(self) -> SpecProfileError | None:
-        failures = await asyncio.gather(*self._busy.values())
-        return next((failure for failure in failures if failure is not None), None)
-
-    def _tell(self, link: Connection, message: tuple[Any, ...]) -> None:
+    async def _receive(self, worker: _Worker) -> None:
         try:
-            link.send(message)
-        except OSError:
-            self._lose(link)
-
-    async def _pass_stop_on(self) -> None:
-        await self.stop.wait()
-        for link in self._processes:
-            if not link.closed:
-                self._tell(link, ("stop", self.stop.reason))
-
-    def _receive(self, link: Connection) -> None:
-        try:
-            while link.poll():
-                kind, value = link.recv()
+            async for kind, value, more in worker.link.messages():
+                worker.missed_beats = 0
                 if kind == "record":
-                    # One string for all requests of a prompt, as within a process.
-                    value.prompt_hash = sys.intern(value.prompt_hash)
-                    self.sink(value)
-                elif kind == "done":
-                    self._settle(link, value)
+                    self._take(worker, value, more)
+                elif kind == "ended":
+                    if (conversation := worker.conversations.pop(value, None)) is not None:
+                        conversation.goes_on.set_result(more)
                 else:
-                    warnings, lags = value
-                    self.warnings += [text for text in warnings if text not in self.warnings]
-                    self.lags_ns.frombytes(lags)
-                    self._settle(link, None)
-        except (EOFError, OSError):
-            self._lose(link)
+                    self.lags_ns.frombytes(value)
+                    self.warnings += [text for text in more if text not in self.warnings]
+                    if not worker.ready.done():
+                        worker.ready.set_result(None)
+        finally:
+            if not self._is_ending:
+                self._lose(worker)
 
-    def _settle(self, link: Connection, failure: SpecProfileError | None) -> None:
-        if not self._busy[link].done():
-            self._busy[link].set_result(failure)
+    def _take(self, worker: _Worker, number: int, record: RequestRecord) -> None:
+        conversation = worker.conversations.get(number)
+        if conversation is None:
+            return
+        self.handover_ns.append(time.perf_counter_ns() - record.end_ns)
+        # One string for all requests of a prompt, and of a phase, as within a process.
+        record.prompt_hash, record.id_start = sys.intern(record.prompt_hash), self._id_starts[record.phase]
+        if conversation.turn is not None:
+            conversation.turn = conversation.turn.after([]) if record.succeeded else None
+        conversation.start_ns = record.end_ns
+        try:
+            conversation.sink(record)
+        except Exception as error:
+            # Whoever handed the conversation over is told, as in a run of one process.
+            del worker.conversations[number]
+            conversation.goes_on.set_exception(error)
 
-    def _lose(self, link: Connection) -> None:
-        lost = ServerUnavailableError("a worker process ended by itself; its requests in flight are lost", None)
-        self._settle(link, lost)
-        self._drop(link)
+    async def _miss_beats(self) -> None:
+        # Counted in beats of this process, so that a time in which it was itself stopped is not the workers' silence.
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for worker in self._workers:
+                worker.missed_beats += worker.ready.done()
+                if worker.missed_beats >= _SILENT_BEATS:
+                    worker.process.kill()
 
-    def _drop(self, link: Connection) -> None:
-        if not link.closed:
-            asyncio.get_running_loop().remove_reader(link.fileno())
-            link.close()
+    def _lose(self, worker: _Worker) -> None:
+        worker.is_lost = True
+        how = _ending(worker)
+        told = f"a worker process {how}"
+        if not worker.ready.done():
+            worker.ready.set_result(None)
+            told += " before it could send"
+        elif worker.conversations:
+            told += f": what it had in flight ({len(worker.conversations)}) failed as {ErrorKind.WORKER_LOST}"
+        self.failure = self.failure or WorkerError(told)
+        while worker.conversations:
+            _, conversation = worker.conversations.popitem()
+            if conversation.turn is not None:
+                error = RequestError(ErrorKind.WORKER_LOST, f"the worker process that sent it {how}")
+                conversation.sink(self._lost_record(conversation.turn, conversation.start_ns, error))
+            conversation.goes_on.set_result(True)
+
+    def _lost_record(self, turn: PlannedRequest, start_ns: int, error: RequestError) -> RequestRecord:
+        return RequestRecord(
+            index=turn.index,
+            phase=turn.phase,
+            prompt_id=turn.prompts[0].id,
+            prompt_hash=turn.content_hash,
+            category=turn.category,
+            start_ns=start_ns,
+            end_ns=time.perf_counter_ns(),
+            turn_index=turn.turn_index,
+            id_start=self._id_starts[turn.phase],
+            scheduled_ns=turn.scheduled_ns,
+            streaming=self.config.streaming,
+            drop_reason=DropReason.FAILED,
+            error=error,
+            unsent_turns=turn.later_turns,
+        )
+
+
+def _process(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a process, and return it with this end of its link; raises `WorkerError`."""
+    # Modules are found where this process finds them, and not (-P) in the folder that it stands in.
+    path = os.pathsep.join(folder or str(Path.cwd()) for folder in sys.path)
+    command = [sys.executable, "-P", "-m", "aiperf_spec.load.worker"]
+    try:
+        here, there = socket.socketpair()
+        with there, _signals_held_back():
+            number = there.fileno()
+            process = subprocess.Popen(
+                [*command, str(number)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[number],
+                env=os.environ | {"PYTHONPATH": path},
+            )
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WorkerError(f"--workers {workers}: a process cannot be started: {reason}", "take fewer") from None
+    return process, here
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    # A terminal sends Ctrl-C to every process; the parent alone is to answer it, from a child's first moment on.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _signals_held_back() -> Iterator[None]:
+    # A terminal, `timeout` and others signal the whole group of processes, and the run's own process answers for all. A
+    # process inherits what is blocked, from its first moment on; here, a signal of this moment is only late.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _LEFT_TO_PARENT)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(link: Connection, config: ProfileConfig, model: str, share: int, shares: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run_in_loop(_serve(link, config, model, share, shares))
-
-
-async def _serve(link: Connection, config: ProfileConfig, model: str, share: int, shares: int) -> None:
-    messages: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
-    stop = Stop()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(link.fileno(), _listen, link, messages, stop, loop)
-    registry, server, clock = load_registry(), split_endpoint(config.url), time.perf_counter_ns
-
-    def send(kind: str, value: Any) -> None:
-        try:
-            link.send((kind, value))
-        except OSError:
-            # The parent is gone: nobody is left to tell.
-            raise SystemExit(1) from None
-
-    async with Client(config, server) as client, monitored_loop_lag(clock) as lags_ns:
-        counter = None if config.tokenizer is None else load_counter(config.tokenizer)
-        requester = Requester(config, model, client, registry, Redactor(config, server), counter)
-        sink = partial(send, "record")
-        phase_runner = PhaseRunner(config, open_workload(config), requester, sink, stop, clock, share, shares)
-        send("done", None)
-        while True:
-            kind, *rest = await messages.get()
-            if kind == "end":
-                break
-            phase, start_ns = rest
-            await asyncio.sleep(max(0, start_ns - clock()) / NS_PER_S)
-            send("done", await phase_runner.run(phase, start_ns))
-        send("ended", (registry.warnings, lags_ns.tobytes()))
-    loop.remove_reader(link.fileno())
-
-
-def _listen(
-    link: Connection, messages: asyncio.Queue[tuple[Any, ...]], stop: Stop, loop: asyncio.AbstractEventLoop
-) -> None:
+def _ending(worker: _Worker) -> str:
+    """Say how a worker ended, of which the link has ended."""
     try:
-        while link.poll():
-            message = link.recv()
-            if message[0] == "stop":
-                stop.request(message[1] or "a stop")
-            else:
-                messages.put_nowait(message)
-    except (EOFError, OSError):
-        loop.remove_reader(link.fileno())
-        stop.request("the parent's end")
-        messages.put_nowait(("end",))
+        code = worker.process.wait(_EXIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        worker.process.kill()
+        code = worker.process.wait()
+    if worker.missed_beats >= _SILENT_BEATS:
+        return f"gave no sign of life for {_SILENT_BEATS * BEAT_SECONDS:g} s and was ended"
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -59,6 +59,8 @@ class ErrorKind(StrEnum):
     """What came was no response of such a server, or larger than allowed."""
     CANCELLED = "cancelled"
     """Ours: the run was stopped while the request was in flight."""
+    WORKER_LOST = "worker_lost"
+    """Ours: the worker process that had sent the request ended, or was stuck."""
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorKind | None:
@@ -218,6 +220,7 @@ class NoticeKind(StrEnum):
     PROXY = "proxy"
     SATURATED = "saturated"
     SCHEDULE_LAG = "schedule_lag"
+    HANDOVER = "handover"
     CONNECTING = "connecting"
     INSECURE = "insecure"
     NO_SERVER_METRICS = "no_server_metrics"

@@ -50,8 +50,8 @@ class RunProgress:
 
     config: ProfileConfig
     phases: dict[Phase, PhaseProgress] = field(default_factory=lambda: {phase: PhaseProgress() for phase in Phase})
-    in_flight: int | None = None
-    """Requests under way, where the caller knows."""
+    in_flight: int = 0
+    """Requests under way."""
     totals: CategoryTotals = field(default_factory=lambda: CategoryTotals(prompts=PromptSums(_PROMPTS)))
     histogram: Counter[int] = field(default_factory=Counter)
     _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
@@ -70,6 +70,8 @@ class RunProgress:
             counts.started_ns = record.start_ns
         if record.error is not None:
             counts.failed += 1
+            if counts.total is not None:
+                counts.total -= record.unsent_turns
             return
         if record.phase is Phase.WARMUP:
             return
@@ -88,7 +90,7 @@ class RunProgress:
         return Phase.WARMUP if warmup.done < (warmup.total or 0) else Phase.PROFILING
 
     @property
-    def changes(self) -> tuple[int, int | None]:
+    def changes(self) -> tuple[int, int]:
         """A value that differs where there is something new to show."""
         return sum(counts.done for counts in self.phases.values()), self.in_flight
 
@@ -164,17 +166,6 @@ def _share(progress: RunProgress, now_ns: int) -> float | None:
     return min(max(elapsed / duration, by_count or 0.0), 1.0)
 
 
-def _in_flight(progress: RunProgress) -> int | None:
-    if progress.in_flight is not None:
-        return progress.in_flight
-    # Workers' requests are not seen from here; in a closed loop there are as many as there can be.
-    counts = progress.phases[progress.phase]
-    if progress.config.request_rate is not None and progress.phase is Phase.PROFILING:
-        return None
-    left = None if counts.total is None else counts.total - counts.done
-    return progress.config.concurrency if left is None else min(progress.config.concurrency, left)
-
-
 def _stage(progress: RunProgress, now_ns: int) -> str | None:
     """Return what keeps the load from being what was asked for: its beginning or its end."""
     counts, config = progress.phases[progress.phase], progress.config
@@ -192,9 +183,7 @@ def _stage(progress: RunProgress, now_ns: int) -> str | None:
 
 def _state(progress: RunProgress, now_ns: int) -> Text:
     counts = progress.phases[progress.phase]
-    parts = []
-    if (flying := _in_flight(progress)) is not None:
-        parts.append(Text(f"{count(flying)} in flight"))
+    parts = [Text(f"{count(progress.in_flight)} in flight")]
     parts.append(Text(f"{count(counts.failed)} failed", "red" if counts.failed else "dim"))
     seconds = counts.elapsed_s(now_ns)
     if counts.done and seconds:

@@ -72,8 +72,8 @@ class Display:
         if self._wrote_line or (self._always_ends and self.progress.changes[0]):
             self._write(simple_line(self.progress, self._clock()) + "\n")
 
-    async def watch(self, in_flight: Callable[[], int | None]) -> None:
-        """Show the run until cancelled; `in_flight` says how many requests are under way, None where nobody knows."""
+    async def watch(self, in_flight: Callable[[], int]) -> None:
+        """Show the run until cancelled; `in_flight` says how many requests are under way."""
         if self._ui is Ui.SIMPLE:
             while True:
                 await asyncio.sleep(_LINE_SECONDS)

@@ -1,0 +1,54 @@
+"""Pass Python objects between the process of a run and those that send for it."""
+
+import asyncio
+import pickle
+import socket
+from asyncio import IncompleteReadError, StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Self
+
+_LIMIT = 1 << 20
+"""Bytes that a side reads ahead; what is larger comes in several reads."""
+_SIZE_BYTES = 8
+
+
+class Link:
+    """One end of a pair of connected sockets, as asyncio's streams carry it.
+
+    Sending never waits and never blocks: what the socket does not take at once is kept until it does. Only processes of
+    one program may be linked, because unpickling runs what it is told to.
+    """
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def over(cls, end: socket.socket) -> Self:
+        """Return the link over one end of the pair."""
+        return cls(*await asyncio.open_connection(sock=end, limit=_LIMIT))
+
+    def send(self, *message: Any) -> None:
+        """Send a message; one to an end that is gone is dropped."""
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        if not self._writer.is_closing():
+            self._writer.writelines((len(data).to_bytes(_SIZE_BYTES), data))
+
+    async def messages(self) -> AsyncIterator[tuple[Any, ...]]:
+        """Yield the other end's messages until it sends no more or is gone; one that was cut off is left out."""
+        with suppress(IncompleteReadError, ConnectionError):
+            while True:
+                size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES))
+                yield pickle.loads(await self._reader.readexactly(size))
+
+    def end(self) -> None:
+        """Say that nothing more will be sent; the other end still may."""
+        if not self._writer.is_closing():
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Close the link once everything was written, or the other end is gone."""
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
