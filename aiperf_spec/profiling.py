@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from aiperf_spec.adapters.registry import load_registry
+from aiperf_spec.adapters.description import recognised
+from aiperf_spec.adapters.registry import known_engines, load_registry
 from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
@@ -26,6 +27,7 @@ from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.server_metrics.reconciliation import reconcile
@@ -128,6 +130,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             dataset=workload.info,
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
+            drafter=await stop.unless(_drafter(server, client, redactor, owned_by)),
         )
         if hooks.on_plan is not None:
             hooks.on_plan(info)
@@ -135,6 +138,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         records: list[RequestRecord] = []
 
         def sink(record: RequestRecord) -> None:
+            if info.drafter is not None and record.acceptance is not None:
+                record.acceptance = info.drafter.completed(record.acceptance)
             for each in hooks.sinks:
                 each(record)
             if hooks.writer is not None:
@@ -239,6 +244,16 @@ async def _model(config: ProfileConfig, server: Server, client: Client, redactor
         )
     names = redactor.text(", ".join(sorted(listed)))
     raise ConfigError(f"{asked} lists {len(listed)} models, so --model must name one: {names}")
+
+
+async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by: str | None) -> ServerDrafter | None:
+    engines = known_engines()
+    name = recognised(owned_by, engines)
+    if name is None or engines[name].settings_path is None:
+        return None
+    settings = await client.get_json(f"{server.root}{engines[name].settings_path}")
+    found = engines[name].drafter.read(name, settings) if isinstance(settings, dict) else None
+    return found if found is None or found.method is None else replace(found, method=redactor.text(found.method))
 
 
 def listed_models(answer: Any) -> dict[str, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
 from aiperf_spec.render.diagnosis import Diagnosis, ServerInfo, diagnose, diagnosis_report
@@ -30,7 +32,13 @@ def doctor(url: str, *more: str) -> Result:
         ("vllm", {"level": "summary"}, 0, ["on, summary", "optional: --per-request"], ["Nothing to change"]),
         ("vllm", {"level": "none"}, 1, ["on, by the server's own", "--per-request-spec-decode-metrics"], ["ngram"]),
         ("tensorrt_llm", {}, 0, ["TensorRT-LLM at", "Nothing to change"], ["vLLM"]),
-        ("sglang", {}, 0, ["SGLang at", "return_spec_tokens_details:true"], ["vLLM", "Nothing to change"]),
+        (
+            "sglang",
+            {},
+            0,
+            ["SGLang 0.5.23 at", "EAGLE3, chains of 7 tokens", "return_spec_tokens_details:true"],
+            ["vLLM", "Nothing to change"],
+        ),
     ],
 )
 def test_each_engine_is_told(
@@ -114,7 +122,9 @@ def test_a_server_that_says_nothing_gets_every_remedy() -> None:
 
 def test_an_sglang_without_a_drafter() -> None:
     run = a_run(SILENT, extra_inputs={"return_spec_tokens_details": True})
-    text = shown(diagnose(run, ServerInfo("sglang", "sglang", None, "NONE"), asked_for_user=True))
+    run = replace(run, drafter=ServerDrafter(engine="sglang", method=None))
+    text = shown(diagnose(run, ServerInfo("sglang", "sglang", None), asked_for_user=True))
+    assert "none, by the server's settings" in text
     assert "--speculative-algorithm" in text
     assert "return_spec_tokens_details" not in text
 

@@ -202,6 +202,7 @@ def test_every_notice_has_words() -> None:
         "p99": 2.0,
         "max": 3.0,
         "moved": {"p99": (30.0, 20.0)},
+        "adaptive": False,
     }
     for kind in NoticeKind:
         assert notice_text(Notice(kind, values))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import ServerTiming
 from aiperf_spec.models.units import MAX_FIGURE
 
@@ -88,6 +89,42 @@ class TimingFields:
 
 
 @dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
+class DrafterFields:
+    """Keys of the engine's page of settings that say how it drafts; see `ServerDrafter`, None for what it does not say.
+
+    A server without a drafter has null or "none" as its `method`. `chains` are the methods that draft token by token.
+    """
+
+    method: str
+    depth: str | None = None
+    branches: str | None = None
+    verified: str | None = None
+    adaptive: str | None = None
+    chains: frozenset[str] = frozenset()
+
+    def read(self, engine: str, settings: Mapping[str, Any]) -> ServerDrafter | None:
+        """Return what such a page says; None where it does not name a method. `engine` is the adapter's name."""
+        method = settings.get(self.method, 0)
+        if method is not None and not isinstance(method, str):
+            return None
+        if method is None or method.lower() in ("", "none"):
+            return ServerDrafter(engine=engine, method=None)
+        depth, branches, verified = (
+            value if key and type(value := settings.get(key)) is int and value > 0 else None
+            for key in (self.depth, self.branches, self.verified)
+        )
+        return ServerDrafter(
+            engine=engine,
+            method=method,
+            depth=depth,
+            branches=branches,
+            verified=verified,
+            adaptive=self.adaptive is not None and settings.get(self.adaptive) is True,
+            drafts_chains=method.upper() in self.chains,
+        )
+
+
+@dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
 class EngineDescription:
     """What is known of an engine; an adapter may leave out all but the name that users know it by.
 
@@ -109,8 +146,8 @@ class EngineDescription:
     """Whether its drafts are chains, unless records show otherwise: then shorter drafts can be modelled."""
     version_path: str = "/version"
     settings_path: str | None = None
-    """A page with its settings as a JSON object: `version`, and the name of the drafter or "none" as `drafter_key`."""
-    drafter_key: str = "drafter"
+    """A page with its settings as a JSON object: `version`, and those of its drafter."""
+    drafter: DrafterFields = DrafterFields(method="drafter")
     metrics_path: str = "/metrics"
     counters: EngineCounters = EngineCounters()
     payload: PayloadFields | None = None

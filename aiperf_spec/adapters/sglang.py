@@ -6,7 +6,7 @@ empty choices between the finish chunk and the usage chunk. Several sequences gi
 
 from typing import Any, ClassVar
 
-from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields
+from aiperf_spec.adapters.description import DrafterFields, EngineCounters, EngineDescription, PayloadFields
 from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram, ratio
 
 
@@ -14,7 +14,8 @@ class SGLangAdapter(PayloadAdapter):
     """Read SGLang's counts; length and rate are derived from them.
 
     `spec_accept_length` is completion tokens over steps and counts the prefill token, so it is no acceptance length
-    and stays unused. The draft length is not reported.
+    and stays unused. The draft length is not reported. `spec_num_proposed_drafts` is computed, not counted: steps x
+    (speculative_num_draft_tokens - 1), whatever an adaptive server drafted. /server_info says what that is made of.
     """
 
     payload_path: ClassVar[tuple[str, ...]] = ("sglext", "spec_tokens_details")
@@ -28,8 +29,16 @@ class SGLangAdapter(PayloadAdapter):
         "model",
         request_inputs={"return_spec_tokens_details": True},
         drafts_chains=True,
-        settings_path="/get_server_info",
-        drafter_key="speculative_algorithm",
+        settings_path="/server_info",
+        drafter=DrafterFields(
+            method="speculative_algorithm",
+            depth="speculative_num_steps",
+            branches="speculative_eagle_topk",
+            verified="speculative_num_draft_tokens",
+            adaptive="speculative_adaptive",
+            # NGRAM drafts trees, DFLASH, DSPARK and UNO blocks.
+            chains=frozenset({"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE"}),
+        ),
         counters=EngineCounters(
             verify_steps="sglang:spec_verify_calls",
             finished_requests="sglang:num_requests",

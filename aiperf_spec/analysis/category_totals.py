@@ -28,12 +28,12 @@ class CategoryTotals:
         requests, accepted, steps, proposed = (prompts.total(place) for place in range(4))
         return cls(requests, accepted, steps, proposed, prompts)
 
-    def add(self, prompt: str, accepted: int, steps: int, proposed: int) -> None:
-        """Add one request; `prompt` is its `prompt_key`."""
+    def add(self, prompt: str, accepted: int, steps: int, proposed: int | None) -> None:
+        """Add one request; `prompt` is its `prompt_key`, `proposed` None where it does not count that."""
         self.requests += 1
         self.accepted += accepted
         self.steps += steps
-        self.proposed += proposed
+        self.proposed += proposed or 0
         self.prompts.add(prompt, 1, accepted, steps, proposed)
 
     def merge(self, other: Self) -> None:
@@ -50,9 +50,13 @@ class CategoryTotals:
 
     def rate(self) -> Estimate:
         """Return sum(accepted) / sum(proposed), in percent, with its 95 % interval."""
+        if not self.prompts.proposed_counted:
+            return missing(Missing.PROPOSED_NOT_COUNTED)
         return as_rate(self._share(3, self.proposed))
 
     def _share(self, place: int, total: int) -> Estimate:
         if not total:
             return missing(Missing.NO_RECORDS)
-        return replace(ratio(self.prompts.terms(place)), value=self.accepted / total)
+        # As in the analysis, a prompt for which nothing was proposed says nothing of a rate.
+        terms = (each for each in self.prompts.terms(place) if each[1])
+        return replace(ratio(terms), value=self.accepted / total)

@@ -33,9 +33,9 @@ def length_terms(record: RequestRecord) -> Terms | None:
 
 
 def rate_terms(record: RequestRecord) -> Terms | None:
-    """Return (accepted, proposed); None without acceptance or a proposal."""
+    """Return (accepted, proposed); None without acceptance, a proposal, or a count of them."""
     report = record.acceptance
-    return (report.num_accepted_draft_tokens, report.num_draft_tokens) if report and report.num_draft_tokens else None
+    return (report.num_accepted_draft_tokens, report.proposed) if report and report.proposed else None
 
 
 def clustered(records: Sequence[RequestRecord], read: Read) -> Iterator[Terms]:

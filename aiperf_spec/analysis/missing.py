@@ -20,6 +20,8 @@ class Missing(StrEnum):
     """No request has what the figure is made of."""
     NO_INTERVAL = "one_number_a_run"
     """The figure is one number a run: a single run says nothing of how it scatters."""
+    PROPOSED_NOT_COUNTED = "proposed_not_counted"
+    """The engine computes what was proposed from settings that the run did not keep to."""
     DRAFT_LENGTH_UNKNOWN = "draft_length_unknown"
     """The engine reports neither k nor what each step proposed."""
     SHORT_DRAFTS = "short_drafts"

@@ -70,6 +70,8 @@ def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: boo
     with_steps = [record for record in records if record.num_spec_steps]
     if not with_steps:
         return Drafting(None, full=False, at_risk_known=False, reason=Missing.NO_RECORDS)
+    if not all(record.proposed_counted for record in with_steps):
+        return Drafting(None, full=False, at_risk_known=False, reason=Missing.PROPOSED_NOT_COUNTED)
     lengths = {record.num_spec_tokens for record in with_steps}
     k = next(iter(lengths)) if len(lengths) == 1 else None
     if k is not None and any(record.num_draft_tokens > record.num_spec_steps * k for record in with_steps):

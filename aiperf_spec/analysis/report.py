@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from aiperf_spec.analysis.cautions import Caution, cautions
 from aiperf_spec.analysis.clusters import clustered, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.drift import Drift, drift
-from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, ratio
+from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.outliers import Outliers, PromptLength, outliers, prompt_length
 from aiperf_spec.analysis.positions import PositionCurve, drafting, position_curve, tally_all
 from aiperf_spec.analysis.speed import (
@@ -119,4 +120,6 @@ def length(records: Sequence[RequestRecord]) -> Estimate:
 
 def rate(records: Sequence[RequestRecord]) -> Estimate:
     """Return the pooled draft acceptance rate, sum(accepted) / sum(proposed), in percent, with its interval."""
+    if any(record.acceptance and not record.acceptance.proposed_counted for record in records):
+        return missing(Missing.PROPOSED_NOT_COUNTED)
     return as_rate(ratio(clustered(records, rate_terms)))

@@ -53,13 +53,11 @@ async def _look(config: ProfileConfig) -> ServerInfo:
         engine = recognised(owner, engines)
         description = EngineDescription(name="") if engine is None else engines[engine]
         version = _text(await client.get_json(f"{server.root}{description.version_path}"), "version")
-        drafter = None
-        if description.settings_path is not None:
+        if version is None and description.settings_path is not None:
             # It holds more than is for us, keys among it.
             settings = await client.get_json(f"{server.root}{description.settings_path}")
-            version = version or _text(settings, "version")
-            drafter = _text(settings, description.drafter_key)
-    shown = (None if text is None else redactor.text(text) for text in (owner, engine, version, drafter))
+            version = _text(settings, "version")
+    shown = (None if text is None else redactor.text(text) for text in (owner, engine, version))
     return ServerInfo(*shown)
 
 

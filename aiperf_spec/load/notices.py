@@ -45,6 +45,10 @@ def run_notices(
     for text in adapter_warnings:
         yield Notice(NoticeKind.ADAPTER, {"text": text})
     yield from _acceptance(result, good)
+    uncounted = sum(1 for r in good if r.acceptance is not None and not r.acceptance.proposed_counted)
+    if uncounted:
+        adaptive = result.drafter is not None and result.drafter.adaptive
+        yield Notice(NoticeKind.PROPOSED_NOT_COUNTED, {"count": uncounted, "of": len(good), "adaptive": adaptive})
     if good and config.temperature is None and "temperature" not in config.extra_inputs:
         yield Notice(NoticeKind.UNPINNED_SAMPLING)
     yield from _prompts(result.dataset, profiled)

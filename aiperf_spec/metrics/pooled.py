@@ -10,8 +10,8 @@ from aiperf_spec.models.run import RequestRecord
 
 
 def accepted_per_verified(record: SpecDecodeAcceptanceRecord) -> float | None:
-    """(accepted + steps) / (proposed + steps): emitted over verified tokens; None without a step."""
-    verified = record.num_draft_tokens + record.num_spec_steps
+    """(accepted + steps) / (proposed + steps): emitted over verified tokens; None without a step, or a count."""
+    verified = 0 if record.proposed is None else record.proposed + record.num_spec_steps
     return (record.num_accepted_draft_tokens + record.num_spec_steps) / verified if verified else None
 
 
@@ -21,7 +21,8 @@ class PooledAcceptance:
 
     requests: int = 0
     steps: int = 0
-    proposed: int = 0
+    proposed: int | None = 0
+    """None where a request does not count them."""
     accepted: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
     undrafted: int | None = None
@@ -70,7 +71,8 @@ def pool(records: Iterable[RequestRecord]) -> PooledAcceptance:
         known = known and steps is not None
         pooled.requests += 1
         pooled.steps += report.num_spec_steps
-        pooled.proposed += report.num_draft_tokens
+        if pooled.proposed is not None:
+            pooled.proposed = None if report.proposed is None else pooled.proposed + report.proposed
         pooled.accepted += report.num_accepted_draft_tokens
         pooled.histogram.update(report.acceptance_histogram)
     pooled.undrafted = undrafted if known else None

@@ -122,7 +122,10 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     RecordMetric("input_sequence_length", "Input tokens", lambda r: r.input_tokens, "tokens"),
     _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.mean_acceptance_length, "ratio"),
     _acceptance(
-        "spec_decode_draft_acceptance_rate", "Draft accept. rate", lambda a: a.draft_acceptance_rate * 100, "%"
+        "spec_decode_draft_acceptance_rate",
+        "Draft accept. rate",
+        lambda a: a.draft_acceptance_rate * 100 if a.proposed_counted else None,
+        "%",
     ),
     _acceptance(
         "spec_decode_accepted_per_verified",
@@ -135,7 +138,7 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     _acceptance(
         "spec_decode_accepted_draft_tokens", "Accepted drafts", lambda a: a.num_accepted_draft_tokens, "tokens"
     ),
-    _acceptance("spec_decode_draft_tokens", "Proposed drafts", lambda a: a.num_draft_tokens, "tokens"),
+    _acceptance("spec_decode_draft_tokens", "Proposed drafts", lambda a: a.proposed, "tokens"),
     _server("server_queue_time", "Queue", lambda t: t.queue_time_ms),
     _server(
         "server_time_to_first_token", "TTFT", lambda t: t.time_to_first_token_ms, header="Server Time to First Token"

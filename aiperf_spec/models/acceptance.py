@@ -65,10 +65,23 @@ class SpecDecodeAcceptanceRecord:
     """From usage; None where usage was omitted."""
     per_step_accepted: tuple[Count, ...] | None = None
     per_step_drafted: tuple[Count, ...] | None = None
+    proposed_counted: bool = True
+    """Whether `num_draft_tokens` is what was proposed; False where the engine computed it from settings that
+    it did not draft with. The rate then means nothing."""
+
+    @property
+    def proposed(self) -> int | None:
+        """Return the proposed draft tokens; None where they are not counted."""
+        return self.num_draft_tokens if self.proposed_counted else None
 
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
-        """Return the fields; mode "json" has string keys in the histogram and lists for arrays."""
+        """Return the fields; mode "json" has string keys in the histogram and lists for arrays.
+
+        `proposed_counted` is among them where it is False.
+        """
         fields: dict[str, Any] = _adapter().dump_python(self, mode=mode)
+        if self.proposed_counted:
+            del fields["proposed_counted"]
         return fields
 
     @model_validator(mode="after")

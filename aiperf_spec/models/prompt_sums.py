@@ -38,10 +38,14 @@ class PromptSums:
     largest: int = _LARGEST
     in_groups: bool = False
     """Whether there are more prompts than are kept apart."""
+    proposed_counted: bool = True
+    """Whether every request counts what it proposed."""
     _sums: dict[str | int, list[int]] = field(default_factory=dict)
 
-    def add(self, key: str, requests: int, accepted: int, steps: int, proposed: int) -> None:
-        """Add requests of a prompt."""
+    def add(self, key: str, requests: int, accepted: int, steps: int, proposed: int | None) -> None:
+        """Add requests of a prompt; `proposed` is None where they do not count it."""
+        if proposed is None:
+            self.proposed_counted, proposed = False, 0
         place = crc32(key.encode("utf-8", "surrogatepass")) % self.largest if self.in_groups else key
         sums = self._sums.get(place)
         if sums is not None:
@@ -56,6 +60,7 @@ class PromptSums:
 
     def merge(self, other: Self) -> None:
         """Add another's sums: prompts that are in both become one."""
+        self.proposed_counted &= other.proposed_counted
         if other.in_groups and not self.in_groups:
             self._into_groups()
         for place, values in other._sums.items():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aiperf_spec.config.settings import ProfileConfig
+    from aiperf_spec.models.drafter import ServerDrafter
     from aiperf_spec.models.server_metrics import Reconciliation, ServerMetrics
 
 
@@ -203,6 +204,7 @@ class NoticeKind(StrEnum):
     """Name what a run has to say beside its figures; `render` words it."""
 
     NO_ACCEPTANCE = "no_acceptance"
+    PROPOSED_NOT_COUNTED = "proposed_not_counted"
     UNPINNED_SAMPLING = "unpinned_sampling"
     RETRIED = "retried"
     ADAPTER = "adapter"
@@ -278,6 +280,8 @@ class RunInfo:
     dataset: DatasetInfo
     wall_offset_ns: int
     run_id: str = ""
+    drafter: ServerDrafter | None = None
+    """How the server says that it drafts; None where it does not."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from aiperf_spec.adapters.description import EngineDescription, recognised
 from aiperf_spec.adapters.registry import counts_speculation, known_engines
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
-from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.render.notices import ASK_DIRECTLY
+from aiperf_spec.render.server_side import drafter_text
 from aiperf_spec.render.text import count, number, plural, printable
 from aiperf_spec.render.words import WORDS
 
@@ -27,8 +27,6 @@ class ServerInfo:
     owner: str | None
     engine: str | None
     version: str | None = None
-    drafter: str | None = None
-    """What its page of settings names, "none" where it has none."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,12 +45,14 @@ def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = Fa
     engines = known_engines()
     found = server.engine or recognised(result.owned_by, engines) if acceptance is None else acceptance.engine
     engine = None if found is None else engines.get(found, EngineDescription(name=printable(found, 40)))
-    counted = _speculates(result.server_metrics, server)
+    counted = _speculates(result)
     rows = [
         ("Server", _server(result, server, engine), ""),
         ("Model", printable(result.model, 120), ""),
         ("Request", *_request(record)),
     ]
+    if result.drafter is not None:
+        rows.append(("Drafter", drafter_text(result.drafter), ""))
     if record is None or not record.succeeded:
         return Diagnosis(rows, [_mend(record)], reported=False)
     reported = acceptance is not None or record.drop_reason is DropReason.ZERO_STEP
@@ -111,10 +111,11 @@ def _mend(record: RequestRecord | None) -> str:
     return "make this request succeed first: nothing can be said before"
 
 
-def _speculates(metrics: ServerMetrics | None, server: ServerInfo) -> bool | None:
+def _speculates(result: RunResult) -> bool | None:
     """Return whether the server's own counters or settings say that it speculates; None where they do not say."""
-    if server.drafter is not None:
-        return server.drafter.lower() != "none"
+    if result.drafter is not None:
+        return result.drafter.method is not None
+    metrics = result.server_metrics
     if metrics is None:
         return None
     found, known = metrics.metrics, [engine.counters for engine in known_engines().values()]
@@ -132,9 +133,8 @@ def _speculation(record: RequestRecord, counted: bool | None) -> tuple[str, str]
     acceptance = record.acceptance
     if acceptance is not None:
         k = "" if acceptance.num_spec_tokens is None else f", k {acceptance.num_spec_tokens}"
-        accepted = (
-            f"{count(acceptance.num_accepted_draft_tokens)} of {count(acceptance.num_draft_tokens)} drafts accepted"
-        )
+        of = "" if acceptance.proposed is None else f" of {count(acceptance.proposed)}"
+        accepted = f"{count(acceptance.num_accepted_draft_tokens)}{of} drafts accepted"
         return f"on: {plural(acceptance.num_spec_steps, 'verify step')}, {accepted}{k}", "green"
     if record.drop_reason is DropReason.ZERO_STEP:
         return "on, but nothing was drafted in so short a response", "green"

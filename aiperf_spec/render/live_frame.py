@@ -78,9 +78,7 @@ class RunProgress:
         self._recent.append((record.end_ns, time_to_first_token(record), inter_token_latency(record)))
         report = record.acceptance
         if report is not None and report.num_spec_steps:
-            self.totals.add(
-                prompt_of(record), report.num_accepted_draft_tokens, report.num_spec_steps, report.num_draft_tokens
-            )
+            self.totals.add(prompt_of(record), report.num_accepted_draft_tokens, report.num_spec_steps, report.proposed)
             self.histogram.update(report.acceptance_histogram)
 
     @property

@@ -17,6 +17,11 @@ def notice_text(notice: Notice) -> str:
         legacy = values["sent"] == "max_tokens"
         do, other = ("leave out", "max_completion_tokens") if legacy else ("add", "max_tokens")
         values = {**values, "remedy": f"{do} --use-legacy-max-tokens, to send {other}"}
+    elif notice.kind is NoticeKind.PROPOSED_NOT_COUNTED:
+        reason = (
+            "changes the length of its drafts as it runs" if values["adaptive"] else "does not keep to its settings"
+        )
+        values = {**values, "reason": reason}
     elif notice.kind is NoticeKind.SATURATED:
         values = {**values, "more_workers": values["workers"] * 2}
     elif notice.kind is NoticeKind.CONNECTING:

@@ -9,6 +9,7 @@ from rich.text import Text
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
 from aiperf_spec.metrics.stats import describe
 from aiperf_spec.metrics.table import RECORD_METRICS, Group
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.layout import table_of
@@ -19,6 +20,21 @@ _CAPTION = (
     "The server's TTFT begins when a request is scheduled, after the queue; ours holds the queue, tokenisation, the "
     "network and both programs too."
 )
+
+
+def drafter_text(drafter: ServerDrafter) -> str:
+    """Return in words how a server says that it drafts."""
+    if drafter.method is None:
+        return "none, by the server's settings"
+    parts = [printable(drafter.method, 40)]
+    if drafter.drafts_chains and drafter.branches == 1 and drafter.draft_length is not None:
+        parts.append(f"chains of {plural(drafter.draft_length, 'token')}")
+    else:
+        if drafter.branches is not None and drafter.branches > 1:
+            parts.append(f"trees of {drafter.branches} branches")
+        if drafter.verified is not None:
+            parts.append(f"{plural(drafter.verified, 'token')} verified a step")
+    return ", ".join([*parts, "of adaptive length"] if drafter.adaptive else parts)
 
 
 def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:

@@ -16,7 +16,7 @@ from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.requests import requests_table
-from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
+from aiperf_spec.render.server_side import drafter_text, reconciliation_table, server_timing_table
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
 from aiperf_spec.render.words import WORDS
 
@@ -65,6 +65,8 @@ def run_table(result: RunResult, summary: Summary) -> RenderableType:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
     grid.add_row("Model", cell(result.model, 120))
+    if result.drafter is not None:
+        grid.add_row("Drafter", Text(drafter_text(result.drafter)))
     how = "streaming" if config.streaming else "not streaming"
     grid.add_row("Requests to", Text(f"{printable(result.url)}, {config.endpoint_type}, {how}"))
     warmup = f", {plural(config.warmup_request_count, 'warm-up request')} apart" if config.warmup_request_count else ""
@@ -210,7 +212,7 @@ def categories_table(categories: dict[str, CategorySummary]) -> Table:
             number(pooled.rate_percent),
             count(pooled.steps),
             count(pooled.accepted),
-            count(pooled.proposed),
+            "–" if pooled.proposed is None else count(pooled.proposed),
         )
     return table
 

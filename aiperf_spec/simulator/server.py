@@ -41,6 +41,11 @@ class Simulator:
         """Answer GET /v1/models."""
         return _json(self.engine.models())
 
+    async def settings(self, request: web.Request) -> web.Response:
+        """Answer GET /server_info."""
+        settings = self.engine.settings()
+        return await self.not_found(request) if settings is None else _json(settings)
+
     async def health(self, request: web.Request) -> web.Response:
         """Answer GET /health."""
         return web.Response(headers=HEADERS)
@@ -152,6 +157,7 @@ def create_app(config: SimulatorConfig) -> web.Application:
     app.router.add_post("/v1/completions", simulator.generate)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
+    app.router.add_get("/server_info", simulator.settings)
     app.router.add_get("/metrics", simulator.metrics)
     if config.engine == "tensorrt_llm":
         app.router.add_get("/prometheus/metrics", simulator.metrics)

@@ -147,7 +147,8 @@ def _drafter_mismatches(base: Run, candidate: Run) -> list[Mismatch]:
         sum(report.num_draft_tokens for report in reports) / max(1, sum(report.num_spec_steps for report in reports))
         for reports in sides
     ]
-    if lengths[0] == lengths[1] and _shapes_differ([drafting(reports) for reports in sides], proposed):
+    counted = all(report.proposed_counted for reports in sides for report in reports)
+    if counted and lengths[0] == lengths[1] and _shapes_differ([drafting(reports) for reports in sides], proposed):
         found.append(Mismatch(MismatchKind.DRAFTER_SHAPE, *(f"{value:.2f} proposed a step" for value in proposed)))
     return found
 

@@ -46,6 +46,7 @@ class Acceptance(Struct, gc=False):
     completion_tokens: _Count | None = None
     per_step_accepted: Raw = Raw(b"null")
     per_step_drafted: Raw = Raw(b"null")
+    proposed_counted: bool = True
 
     def __post_init__(self) -> None:
         # What `check_identities` finds, in a fifth of the time, for nearly all lines: k is below 10 and the arrays are
@@ -181,7 +182,8 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
             part.succeeded += 1
             if found is not None:
                 prompt = prompt_key(metadata.prompt_hash, metadata.conversation_id, metadata.session_num)
-                counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
+                proposed = found.num_draft_tokens if found.proposed_counted else None
+                counts = found.num_accepted_draft_tokens, found.num_spec_steps, proposed
                 categories[metadata.source_kind or None].add(prompt, 1, *counts)
     part.categories.update(categories)
     return part

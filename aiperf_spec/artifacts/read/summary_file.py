@@ -6,6 +6,7 @@ everything else in the file is ignored.
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -28,11 +29,13 @@ from aiperf_spec.metrics.stats import PERCENTILES, STAT_NAMES, Stats
 from aiperf_spec.metrics.summary import CategorySummary, ErrorGroup, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.models.server_metrics import Reconciliation
 
 T = TypeVar("T")
 _RECONCILIATION = TypeAdapter(Reconciliation)
+_DRAFTER = TypeAdapter(ServerDrafter)
 
 
 def _or_none(value: Any, handler: Handler) -> Any:
@@ -108,13 +111,17 @@ class ErrorCount(Tolerant):
     count: Number | None = None
 
 
-def _reconciled(found: Any) -> Reconciliation | None:
+def _made(adapter: TypeAdapter[T], found: Any) -> T | None:
     try:
         # As JSON, from which even a strict reading makes dataclasses.
-        reconciliation = _RECONCILIATION.validate_json(orjson.dumps(found), strict=True)
+        return adapter.validate_json(orjson.dumps(found), strict=True)
     except (TypeError, ValidationError):
         return None
-    return reconciliation if reconciliation.counts else None
+
+
+def _reconciled(found: Any) -> Reconciliation | None:
+    reconciliation = _made(_RECONCILIATION, found)
+    return reconciliation if reconciliation is not None and reconciliation.counts else None
 
 
 class SummaryFile(Tolerant):
@@ -138,6 +145,9 @@ class SummaryFile(Tolerant):
     phases: list[Maybe[Phase]] = _at("input_config", "phases", default=[])
     server_url: Text | None = _at("spec_profile", "server", "url")
     server_owner: Text | None = _at("spec_profile", "server", "owned_by")
+    drafter: Annotated[ServerDrafter | None, BeforeValidator(partial(_made, _DRAFTER))] = _at(
+        "spec_profile", "server", "drafter"
+    )
     prompts_type: Text | None = _at("spec_profile", "prompts", "type")
     prompts_turns: Count | None = _at("spec_profile", "prompts", "turns")
     prompt_file_hashes: list[Text] = _at("spec_profile", "prompts", "file_hashes", default=[])

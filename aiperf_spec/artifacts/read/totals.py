@@ -76,6 +76,6 @@ def add_up(loaded: LoadedRecords) -> RecordTotals:
         totals.succeeded += 1
         if (found := record.acceptance) is not None:
             category = totals.categories.setdefault(record.category, CategoryTotals())
-            counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.num_draft_tokens
+            counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.proposed
             category.add(prompt_of(record), *counts)
     return totals

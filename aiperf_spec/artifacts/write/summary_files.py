@@ -72,7 +72,7 @@ def _interval(result: RunResult) -> dict[str, str | None]:
 def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
     return {
         "version": __version__,
-        "server": {"url": result.url, "owned_by": result.owned_by},
+        "server": {"url": result.url, "owned_by": result.owned_by, "drafter": result.drafter},
         "stopped_by": result.stopped_by,
         "prompts": {
             "type": result.dataset.type,

@@ -80,6 +80,10 @@ class Engine(ABC):
         """Return what the engine adds to a model card."""
         return {}
 
+    def settings(self) -> Payload | None:
+        """Shape the answer of GET /server_info; None where the engine has no such page."""
+        return None
+
     def refuse(self, message: str, status: int = 400, param: str | None = None) -> RejectedError:
         """Build the refusal of a request."""
         kind = "NotFoundError" if status == 404 else "BadRequestError"

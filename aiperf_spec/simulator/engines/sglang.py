@@ -58,6 +58,18 @@ class SglangEngine(Engine):
         """Return what SGLang adds to a model card."""
         return {"root": self.config.model, "parent": None, "max_model_len": self.config.max_model_len}
 
+    def settings(self) -> Payload:
+        """Return what SGLang says of its drafter: a chain of draft tokens."""
+        return {
+            "model_path": self.config.model,
+            "speculative_algorithm": "EAGLE3",
+            "speculative_num_steps": self.config.draft_length,
+            "speculative_eagle_topk": 1,
+            "speculative_num_draft_tokens": self.config.draft_length + 1,
+            "speculative_adaptive": False,
+            "version": "0.5.23",
+        }
+
     def sends_stats(self, call: Call) -> bool:
         """Say whether statistics are reported: when asked for, and when some choice verified a draft."""
         return _lenient_bool(call.body.get(FLAG, False)) is True and call.drafted

@@ -1,0 +1,48 @@
+"""How a server drafts, by its own word."""
+
+from dataclasses import dataclass, replace
+
+from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class ServerDrafter:
+    """What a server's page of settings says of its drafter; None where it does not say.
+
+    A response need not name the draft length, and may compute what was proposed from the settings instead of counting
+    it (SGLang does both): `completed` puts right what a record says of its drafts.
+    """
+
+    engine: str
+    """The adapter's name for the engine."""
+    method: str | None
+    """None where the server runs without a drafter."""
+    depth: int | None = None
+    """Draft tokens in a row."""
+    branches: int | None = None
+    """Draft tokens at each depth: 1 makes a chain, more a tree."""
+    verified: int | None = None
+    """Tokens that a step verifies: those of the draft, and the one before them."""
+    adaptive: bool = False
+    """Whether the draft length changes as the server runs."""
+    drafts_chains: bool = False
+    """Whether the method drafts token by token, so that a single branch is a chain."""
+
+    @property
+    def draft_length(self) -> int | None:
+        """Return k where it is fixed and records then show the shape: a chain, or a tree of more tokens than depth."""
+        if self.adaptive or self.verified is None:
+            return None
+        if self.drafts_chains and self.branches == 1:
+            return self.verified - 1
+        return self.depth if self.depth and self.verified - 1 > self.depth else None
+
+    def completed(self, record: SpecDecodeAcceptanceRecord) -> SpecDecodeAcceptanceRecord:
+        """Return the record with its draft length, and with what is known of its count of proposed drafts."""
+        if record.engine != self.engine or record.num_spec_tokens is not None:
+            return record
+        expected = None if self.verified is None else record.num_spec_steps * (self.verified - 1)
+        counted = not self.adaptive and expected in (None, record.num_draft_tokens)
+        k, deepest = self.draft_length, max(record.acceptance_histogram, default=0)
+        known = k if counted and k is not None and deepest <= k else None
+        return replace(record, num_spec_tokens=known, proposed_counted=counted)
