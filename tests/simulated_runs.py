@@ -100,4 +100,5 @@ def request(
         input_tokens=10 + index,
         output_tokens=tokens,
         acceptance=report,
+        prompt_hash=f"hash of {index if prompt is None else prompt}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -23,7 +24,7 @@ def test_a_prompt_is_told_by_its_content_else_by_its_id() -> None:
     assert prompt_key("", "q#12") == "q"
     assert prompt_key("", "c#") == "c#"
     # Where nothing tells, each request is its own.
-    assert prompt_of(request(7, (1,), prompt="")) == "7"
+    assert prompt_of(replace(request(7, (1,), prompt=""), prompt_hash="")) == "7"
 
 
 def test_requests_of_a_prompt_add_up_in_the_order_of_their_first() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.analysis.gate_figures import FigureName, Figures, resolve
 from aiperf_spec.analysis.gates import Gate, GateResult, evaluate, parse_gate
 from aiperf_spec.analysis.intervals import percentile_interval, share_interval
@@ -171,6 +173,19 @@ def test_base_is_the_other_runs_figure() -> None:
     assert outcome("draft_acceptance_rate >= 0.99 * base", base, base, strict=True)
     with pytest.raises(ConfigError, match="which run is base"):
         outcome("acceptance_length >= base")
+
+
+def test_ids_pair_in_a_gate_only_within_the_same_prompts() -> None:
+    told = RunSettings(prompts="a.jsonl", prompts_path="/a.jsonl")
+
+    def strict(settings: RunSettings) -> bool:
+        runs = [[replace(each, prompt_hash="") for each in simulated_run(1, 60, shift=shift)] for shift in (0, 0.05)]
+        base, better = Figures(runs[0], settings=told), Figures(runs[1], settings=settings)
+        return outcome("acceptance_length > 1.01 * base", better, base, strict=True)
+
+    assert strict(told)
+    assert not strict(replace(told, prompts_path="/elsewhere/a.jsonl"))
+    assert not strict(RunSettings())
 
 
 def test_a_metric_without_a_value_fails_and_says_so() -> None:

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from aiperf_spec.analysis.cautions import CautionKind, cautions
+from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.clusters import length_terms
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.gate_figures import Figures
@@ -29,7 +29,8 @@ from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.report import analyse, length
 from aiperf_spec.analysis.whatif import what_if
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.run import NoticeKind, RequestRecord
+from aiperf_spec.render.notices import notice_text
 from tests.bench.coverage import BAND, CASES, Case, covered, false_verdicts, held, percentiles_held, shares_held
 from tests.simulated_runs import request, simulated_run
 
@@ -136,7 +137,8 @@ def test_repeats_buy_no_strict_gate(name: str) -> None:
 
 
 def test_an_id_without_a_hash_names_its_prompt_less_the_suffix_of_a_repeat() -> None:
-    run = [request(i, (i % 4,) * 5, prompt=f"p{i % 8}{'#2' if i > 7 else ''}") for i in range(16)]
+    named = [request(i, (i % 4,) * 5, prompt=f"p{i % 8}{'#2' if i > 7 else ''}") for i in range(16)]
+    run = [replace(record, prompt_hash="") for record in named]
     assert length(run).n == 8
     # A hash goes before any id: two files may call their prompts alike.
     told = [replace(record, prompt_hash=f"{record.index}") for record in run]
@@ -219,13 +221,13 @@ def test_intervals_over_few_and_uneven_prompts_hold_the_truth(case: Case) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"),
+    ("name", "kind"),
     [
-        ("long responses accepted better", {CautionKind.LONG_ACCEPTED_BETTER}),
-        ("rare acceptance", {CautionKind.FEW_ACCEPTED}),
+        ("long responses accepted better", NoticeKind.LONG_ACCEPTED_BETTER),
+        ("rare acceptance", NoticeKind.FEW_TOKENS),
     ],
 )
-def test_a_run_whose_intervals_hold_less_often_says_so(name: str, kinds: set[CautionKind]) -> None:
+def test_a_run_whose_intervals_hold_less_often_says_so(name: str, kind: NoticeKind) -> None:
     case = next(case for case in CASES if case.name == name)
     assert held(case, 20, 500) < BAND[0]
     random, said, runs = np.random.default_rng(3), 0, 50
@@ -236,17 +238,18 @@ def test_a_run_whose_intervals_hold_less_often_says_so(name: str, kinds: set[Cau
             request(i, tuple(random.binomial(1, probability, size=number).tolist()), per_step=False)
             for i, (number, probability) in enumerate(zip(steps, acceptance, strict=True))
         ]
-        said += bool(kinds & {caution.kind for caution in cautions(run)})
+        said += kind in {caution.kind for caution in cautions(run)}
     assert said >= 0.8 * runs
-    assert not kinds & {caution.kind for seed in range(20) for caution in cautions(simulated_run(seed, 20))}
+    assert kind not in {caution.kind for seed in range(20) for caution in cautions(simulated_run(seed, 20))}
 
 
 def test_a_prompt_that_holds_over_a_fifth_of_the_steps_is_named() -> None:
     run = [request(i, (i % 3, 1) * 5) for i in range(12)]
     assert cautions(run) == ()
     (found,) = cautions([*run, request(12, (1, 2) * 20, prompt="long")])
-    assert (found.kind, found.prompt_id) == (CautionKind.ONE_PROMPT, "long")
-    assert found.value == pytest.approx(0.25)
+    assert (found.kind, found.values["prompt"]) == (NoticeKind.ONE_PROMPT, "long")
+    assert found.values["share"] == pytest.approx(0.25)
+    assert notice_text(found).startswith("prompt long holds 25% of the verify steps")
 
 
 def test_percentiles_of_clustered_values_hold_the_truth() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from aiperf_spec.analysis.clusters import Read, added_up, clustered, length_terms, measured, prompt_of, rate_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
+from aiperf_spec.analysis.comparison.mismatches import RunSettings, same_prompts
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import (
     Estimate,
@@ -104,7 +105,8 @@ class Figures:
     """The figures of a run by name.
 
     `flags` holds what records do not tell, by name: `reconciled` is whether the server's own counters agree. `summary`,
-    where it is at hand, gives the values that tables show.
+    where it is at hand, gives the values that tables show; `settings` say of records without a hash of their prompt
+    whether two runs' prompts are the same.
     """
 
     def __init__(
@@ -113,11 +115,13 @@ class Figures:
         *,
         summary: Summary | None = None,
         flags: Mapping[str, bool | None] | None = None,
+        settings: RunSettings | None = None,
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
         self._summaries: dict[str | None, Summary] = {None: summary or summarise(records)}
         self.flags = dict(flags or {})
+        self.settings = settings or RunSettings()
 
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
@@ -141,8 +145,8 @@ class Figures:
         if found is None:
             return difference_of(self.find(name), base.find(name), factor)
         mine, theirs = self._of(name.category), base._of(name.category)
-        offset = found.offset / found.scale
-        apart = difference(theirs, mine, found.read, pair_up(theirs, mine), factor=factor, offset=offset)
+        pairing = pair_up(theirs, mine, same_prompts=same_prompts(base.settings, self.settings))
+        apart = difference(theirs, mine, found.read, pairing, factor=factor, offset=found.offset / found.scale)
         return apart.estimate.scaled(found.scale)
 
     def _of(self, category: str | None) -> list[RequestRecord]:

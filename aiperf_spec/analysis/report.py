@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.cautions import Caution, cautions
+from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.clusters import clustered, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.drift import Drift, drift
 from aiperf_spec.analysis.intervals import Estimate, as_length, as_rate, missing, ratio
@@ -22,7 +22,7 @@ from aiperf_spec.analysis.speed import (
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.models.decoding import decoding
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.run import Notice, RequestRecord
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,7 +58,8 @@ class Analysis:
     drift: Drift
     prompt_length: PromptLength
     outliers: Outliers
-    cautions: tuple[Caution, ...]
+    cautions: tuple[Notice, ...]
+    """What makes the intervals worth less than they say."""
 
 
 def analyse(

@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
+from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run, side
 from aiperf_spec.artifacts.read.folders import RunFolder
@@ -18,6 +19,7 @@ from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
 from aiperf_spec.render.comparison_tables import compare_report
+from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.text import plural, printable
 
 
@@ -42,6 +44,9 @@ def compare(
         folders = [[RunFolder(path, keep=True) for path in paths] for paths in _sides(runs, base, candidate)]
         gates = Gates(require or (), folders[0], strict=strict)
         sides = [side([_load(folder) for folder in each]) for each in folders]
+        for each in sides:
+            for notice in cautions(each.records):
+                note(f"{printable(each.name, 200)}: {notice_text(notice)}")
         comparisons = compare_runs(sides[0], sides[1:])
         results = [gates.outcomes(figures_of(each)) for each in folders[1:]] if gates else []
     if form is TableFormat.JSON:

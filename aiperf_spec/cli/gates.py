@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from aiperf_spec.analysis.comparison.mismatches import common_settings
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
 from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RunResult
@@ -51,7 +53,9 @@ def figures_of(runs: Sequence[RunFolder]) -> Figures:
     """
     known = [_reconciled(run.described.reconciliation) for run in runs]
     reconciled = None if None in known else all(known)
-    return Figures([record for run in runs for record in run.records().records], flags={"reconciled": reconciled})
+    records = [record for run in runs for record in run.records().records]
+    settings = common_settings([run_settings(run.described) for run in runs])
+    return Figures(records, flags={"reconciled": reconciled}, settings=settings)
 
 
 def figures_of_result(result: RunResult, summary: Summary) -> Figures:

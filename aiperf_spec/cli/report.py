@@ -9,6 +9,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.matrix import Matrix, build_matrix
 from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts.read.baseline import load_baseline
@@ -146,6 +147,9 @@ def _examine(
             texts = run.answers(analysis.outliers.indexes)
             console.print(Text(name, style="bold"))
             console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
+        if gates or (analysed and not quiet):
+            for notice in cautions(run.records().records):
+                note(f"{name}: {notice_text(notice)}")
         if gates:
             met = gates.show(gates.outcomes(figures_of([run])), console, f"Gates, {name}") and met
     return met

@@ -124,7 +124,7 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
         folder = result.artifact_dir
         texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
         stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
-    for notice in result.notices:
+    for notice in (*result.notices, *analysis.cautions):
         note(notice_text(notice))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL

@@ -228,6 +228,9 @@ class NoticeKind(StrEnum):
     NO_SERVER_METRICS = "no_server_metrics"
     SERVER_METRICS_LOST = "server_metrics_lost"
     SERVER_METRICS_GAPS = "server_metrics_gaps"
+    ONE_PROMPT = "one_prompt"
+    LONG_ACCEPTED_BETTER = "long_accepted_better"
+    FEW_TOKENS = "few_tokens"
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,7 +1,6 @@
 """The answers of one run, in compact tables."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
@@ -19,7 +18,6 @@ from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
 from aiperf_spec.render.tables import some_undrafted
 from aiperf_spec.render.text import count, middle, number, plural, printable
-from aiperf_spec.render.words import worded
 
 _MODELLED_ROWS = 16
 """Draft lengths shown; files have all."""
@@ -36,9 +34,6 @@ def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_categ
     if not analysis.run.requests:
         return
     yield figures_table(analysis)
-    if analysis.cautions:
-        said = (worded("caution", each.kind, asdict(each)) for each in analysis.cautions)
-        yield Renderables(*(Text.assemble(("notice: ", "bold yellow"), text) for text in said))
     yield curve_table(analysis.run.curve, "Acceptance by position in the draft")
     yield what_if_table(analysis.run.what_if)
     if analysis.categories:

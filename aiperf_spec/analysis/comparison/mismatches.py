@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -75,7 +75,15 @@ def side(runs: Sequence[Run]) -> Run:
         return runs[0]
     records = [record for run in runs for record in run.records]
     name = ", ".join(run.name for run in runs)
-    return Run(name, records, runs[0].settings, tuple(runs))
+    return Run(name, records, common_settings([run.settings for run in runs]), tuple(runs))
+
+
+def common_settings(of_runs: Sequence[RunSettings]) -> RunSettings:
+    """Return the settings of runs that are one side, those of the first; without prompts where theirs differ."""
+    first, *others = of_runs
+    if all(same_prompts(first, other) for other in others):
+        return first
+    return replace(first, prompts=None, prompts_path=None, prompt_hashes=None)
 
 
 def same_prompts(base: RunSettings, candidate: RunSettings) -> bool | None:
@@ -95,7 +103,7 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
     found += _settings_apart(base.settings, candidate.settings)
     for run in (base, candidate):
         for repeat in run.repeats[1:]:
-            apart = _settings_apart(run.settings, repeat.settings)
+            apart = _settings_apart(run.repeats[0].settings, repeat.settings)
             found += [mismatch for mismatch in apart if mismatch not in found]
     return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
 

@@ -1,7 +1,6 @@
 """Two runs over the same prompts: which requests belong together, and the difference of a figure between them."""
 
 import math
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +15,13 @@ from aiperf_spec.models.run import RequestRecord
 Key = tuple[str, int]
 """A prompt and its turn."""
 
-_BY_LINE = re.compile(r"(.*:)?line-\d+")
-"""The id of a prompt to which its file gives none; with several files, theirs stand before it."""
-
 
 @dataclass(slots=True, frozen=True)
 class Pairing:
     """Which prompts (and turns) two runs share.
 
-    `pairs` are told by the hash of what was sent where all records have it (`by_content`), else by id. `base_only` and
+    `pairs` are told by the hash of what was sent where all records have it (`by_content`), else by id where both runs
+    read the same prompts. `base_only` and
     `candidate_only` list the ids of what has no partner and is then in no difference.
     """
 
@@ -63,15 +60,13 @@ def pair_up(
 ) -> Pairing:
     """Return the pairs of two runs' successful requests, by what was sent and turn.
 
-    Records that do not say what was sent (AIPerf's) pair by prompt id. Ids that are mere line numbers then pair only
-    where `same_prompts` says that both runs read the same file.
+    Records that do not say what was sent (AIPerf's) pair by prompt id, where `same_prompts` says that both runs read
+    the same prompts: ids are often mere numbers of lines.
     """
     by_content = all(record.prompt_hash for records in (base, candidate) for record in records)
     told = Pairing(frozenset(), by_content=by_content)
     mine, theirs = ({told.key(r): (r.prompt_id, r.turn_index) for r in records} for records in (base, candidate))
-    pairs = mine.keys() & theirs.keys()
-    if not by_content and not same_prompts:
-        pairs = {key for key in pairs if not _BY_LINE.fullmatch(key[0])}
+    pairs = mine.keys() & theirs.keys() if by_content or same_prompts else set()
     base_only, candidate_only = (
         tuple(sorted(ids for key, ids in keys.items() if key not in pairs)) for keys in (mine, theirs)
     )

@@ -113,7 +113,8 @@ def _sections(run: PageRun, prefix: str, heat: list[tuple[str, str]], points: in
         sections.append(("Worst requests", html(of_analysis.outliers_table(analysis.outliers, run.texts))))
     if summary.errors:
         sections.append(("Failed requests", html(tables.errors_table(summary))))
-    notices = "".join(f"<p>{safe(notice_text(notice))}</p>" for notice in result.notices)
+    said = (*result.notices, *(() if analysis is None else analysis.cautions))
+    notices = "".join(f"<p>{safe(notice_text(notice))}</p>" for notice in said)
     sections.append(("Notices", notices))
     if run.configuration.strip():
         configuration = folded_part("The run's configuration file", f"<pre>{safe(run.configuration)}</pre>")
