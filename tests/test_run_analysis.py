@@ -199,8 +199,8 @@ def test_outliers_need_enough_steps() -> None:
 
 
 def test_a_prompt_is_one_of_the_worst_once_whatever_its_repeats() -> None:
-    repeats = [replace(request(i, (i % 3,) * 12), prompt_id=f"prompt-{i % 2}") for i in range(12)]
-    second_turn = replace(request(12, (1,) * 12), prompt_id="prompt-0", turn_index=1)
+    repeats = [request(i, (i % 3,) * 12, prompt=f"prompt-{i % 2}") for i in range(12)]
+    second_turn = request(12, (1,) * 12, prompt="prompt-0", turn=1)
     found = outliers([*repeats, second_turn], 5)
     assert [(each.prompt_id, each.turn_index, each.index) for each in found.requests] == [
         ("prompt-0", 0, 0),
