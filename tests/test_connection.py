@@ -100,7 +100,7 @@ async def exchange(
 async def ask(connection: Connection, taken: Taken, *, sinks: bool = True) -> None:
     """Ask, and take the body from the sink or from the stream."""
     await connection.send(b"request", taken if sinks else None, {})
-    assert connection.feeds_sink is (sinks and 200 <= connection.status < 300)
+    assert connection.feeds_sink is (sinks and 200 <= connection.status < 300 and connection.status not in (204, 205))
     while (piece := await connection.read()) is not None:
         assert not connection.feeds_sink
         taken.received(piece, 0)
@@ -128,6 +128,65 @@ def framed(body: list[bytes], framing: str) -> tuple[bytes, bool]:
 BODIES = st.lists(st.binary(max_size=30) | st.sampled_from([b"HTTP/1.1 200 OK\r\n\r\n", b"0\r\n\r\n"]), max_size=6)
 CUTS = st.lists(st.integers(0, 2000), max_size=8)
 INTERIM = st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"])
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+LENIENT = {
+    "the same length twice": b"Content-Length: 5\r\nX: y\r\ncontent-length:5\r\n\r\nhello",
+    "a list of one length": b"Content-Length: 5, 5\r\n\r\nhello",
+    "a length before chunked": b"Content-Length: 99\r\n" + CHUNKED + b"\r\n5\r\nhello\r\n0\r\n\r\n",
+    "a length behind chunked": CHUNKED + b"Content-Length: 3\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "two lengths beside chunked": CHUNKED + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "identity beside a length": b"Transfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
+    "blanks around extensions": CHUNKED + b'\r\n2 ; a = "b; c" \r\nhe\r\n3;d\t\r\nllo\r\n0 ; e\r\nX-Trailer: z\r\n\r\n',
+    "an extension without a name": CHUNKED + b"\r\n5;\r\nhello\r\n0\r\n\r\n",
+    "bare line feeds": b"Transfer-Encoding: chunked\n\n5; a\nhello\n0\n\n",
+}
+NOT_KEPT = {"a length before chunked", "a length behind chunked", "two lengths beside chunked"}
+
+
+@given(st.sampled_from(sorted(LENIENT)), CUTS, INTERIM, st.booleans())
+def test_what_curl_reads_is_read(name: str, cuts: list[int], interim: bytes, sinks: bool) -> None:
+    async def run() -> None:
+        taken, error, connection, _ = await exchange(cut(interim + OK + LENIENT[name], cuts), sinks=sinks)
+        assert (error, taken.body) == (None, b"hello")
+        assert taken.ended_ns is not None
+        assert connection.status == 200
+        assert connection.is_open is (name not in NOT_KEPT)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        b"Content-Length: 5, 6\r\n\r\nhello!",
+        CHUNKED + b"\r\n5 ; a = b\r\nhello\r\n-1\r\n\r\n",
+        CHUNKED + b"\r\nz ; a = b\r\nhello\r\n",
+        b"Content-Length: five\r\n\r\nhello",
+    ],
+)
+async def test_what_can_be_read_in_two_ways_is_refused(rest: bytes) -> None:
+    _, error, connection, _ = await exchange([OK + rest])
+    assert isinstance(error, httpx.RemoteProtocolError)
+    assert not connection.is_open
+
+
+@pytest.mark.parametrize("head", [b"", b"Content-Length: 0\r\n", b"Content-Length: 2\r\n", CHUNKED])
+@pytest.mark.parametrize("status", [b"204", b"205"])
+@pytest.mark.parametrize("body", [b"", b"2\r\nok\r\n0\r\n\r\n"])
+async def test_a_status_without_a_body_waits_for_none(status: bytes, head: bytes, body: bytes) -> None:
+    taken, error, connection, _ = await exchange([b"HTTP/1.1 " + status + b" X\r\n" + head + b"\r\n" + body])
+    assert (error, taken.body, taken.ended_ns) == (None, b"", 0)
+    if not body:
+        says_none = head == b"Content-Length: 0\r\n" or (status == b"204" and not head)
+        assert connection.is_open is says_none
+
+
+async def test_lines_between_chunks_are_no_headers_however_many() -> None:
+    pieces = [OK + CHUNKED + b"\r\n"] + [b"1;" + b"x" * 3000 + b"\r\n", b"a\r\n"] * 600 + [b"0\r\n\r\n"]
+    taken, error, _, _ = await exchange(pieces)
+    assert (error, taken.body) == (None, b"a" * 600)
 
 
 @given(BODIES, st.sampled_from(["chunked", "length", "until the end"]), CUTS, INTERIM, st.booleans())

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
-from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.wire.chunk import parse_event
+from aiperf_spec.wire.outcome import timing
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 from aiperf_spec.wire.sse import EventTooLargeError, SSEDecoder, SSEEvent
 
@@ -30,8 +31,13 @@ def plainly(pieces: Sequence[bytes]) -> tuple[list[tuple[int, SSEEvent]], list[P
     decoder = SSEDecoder()
     events = [(number, event) for number, piece in enumerate(pieces) for event in decoder.decode(piece)]
     events += [(len(pieces), event) for event in decoder.flush()]
-    parsed = [parse_event(event, number, PATHS) for number, event in events]
-    return events, [response for response in parsed if response is not None]
+    parsed: list[ParsedResponse] = []
+    for number, event in events:
+        response = parse_event(event, number, PATHS)
+        is_behind = any(before.is_done for before in parsed)
+        if response not in (None, ParsedResponse(number)) and not (is_behind and response.is_content):
+            parsed.append(response)
+    return events, parsed
 
 
 def read(pieces: Sequence[bytes], *, keep_events: bool = False) -> ResponseReader:
@@ -362,3 +368,23 @@ def test_a_reader_is_not_taken_in_by_the_same_text_elsewhere(first: str, second:
 def test_a_reader_tells_texts_apart(fields: dict[str, Any], first: str, second: str, key: str, write: Any) -> None:
     chunks = [{"choices": [{"index": 0, "delta": {**fields, key: text}}]} for text in (first, second, first, second)]
     same_with_cuts([write(chunk) for chunk in chunks])
+
+
+@given(CUTS)
+def test_content_behind_the_end_mark_is_none(cuts: list[int]) -> None:
+    def event(text: str) -> bytes:
+        return b'data: {"choices":[{"index":0,"delta":{"content":"%b"},"finish_reason":null}]}\n\n' % text.encode()
+
+    usage = b'data: {"usage":{"completion_tokens":3}}\n\n'
+    body = event("a") + event("b") + event("c") + b"data: [DONE]\n\n" + event("late") * 3 + usage
+    reader = read([body[start:end] for start, end in pairwise(sorted({0, len(body), *(c % len(body) for c in cuts)}))])
+    assert "".join(response.text for response in reader.responses) == "abc"
+    moments = timing(reader.responses, is_stream=True)
+    assert moments.chunk_gaps_ns is not None
+    assert len(moments.chunk_gaps_ns) == 2
+    assert last_usage(reader.responses) is not None
+
+
+def test_events_that_say_nothing_are_not_kept() -> None:
+    reader = read([b"data: {}\n\n" * 100, b": ping\n\n", b"data: \n\n"])
+    assert reader.responses == []

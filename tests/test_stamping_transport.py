@@ -564,6 +564,31 @@ class TestProxies:
             assert proxy.calls[0].headers["x-team"] == "a"
             assert proxy.connections == 1
 
+    @pytest.mark.parametrize("excess", [1, 2], ids=["part of a response", "a whole one"])
+    async def test_a_response_that_nobody_asked_for_answers_nothing(
+        self, excess: int, through: Callable[[str], None]
+    ) -> None:
+        async def respond(call: Call, writer: Writer) -> None:
+            text = b'{"choices":[{"message":{"content":"%d"},"finish_reason":"stop"}]}' % call.number
+            whole = head(200, "OK", {"content-length": str(len(text))}) + text
+            stale = whole.replace(b'"content":"', b'"content":"stale ').replace(
+                b": %d" % len(text), b": %d" % (len(text) + 6)
+            )
+            # In one write with the response: what comes later is seen on the idle connection.
+            await send(writer, whole + stale[: len(stale) // (3 - excess)])
+
+        async with serving(respond) as proxy:
+            through(proxy.url)
+            config = ProfileConfig(url="http://server.invalid", model="m", streaming=False)
+            async with Client(config, split_endpoint(config.url)) as client:
+                found = [await ask(client) for _ in range(3)]
+            assert [(said(reader), exchange.retried) for exchange, reader in found] == [
+                ("0", False),
+                ("1", False),
+                ("2", False),
+            ]
+            assert proxy.connections == 3
+
     async def test_what_the_server_behind_it_says_no_to(self, through: Callable[[str], None]) -> None:
         async def respond(call: Call, writer: Writer) -> None:
             await send_json(writer, 502, {"error": "no server"}, reason="Bad Gateway")

@@ -5,13 +5,14 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any, Self
 
 import httpx
 import orjson
 
+from aiperf_spec.client.compression import BodyDecoder
 from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failure
 from aiperf_spec.client.proxies import ProxyTransport, proxy_for
 from aiperf_spec.client.sink import ReaderSink, RequestTrace
@@ -76,8 +77,6 @@ class Client:
             trust_env=False,
             event_hooks={"response": [self._response_started]},
         )
-        # What httpx asks for by default is what it can decode; anything else it hands on as it came.
-        self._decodes = {"identity", *self._http.headers["accept-encoding"].replace(" ", "").split(",")}
         self._quiet = _QueryFilter()
         logging.getLogger("httpx").addFilter(self._quiet)
 
@@ -131,9 +130,7 @@ class Client:
         response = await self._http.send(request, stream=True)
         try:
             # Of a body that the transport hands to the sink nothing comes here: this is the wait for its end.
-            feeds_sink = response.extensions.get("feeds_sink", False)
-            assert isinstance(response.stream, httpx.AsyncByteStream)
-            async for data in response.stream if feeds_sink else response.aiter_bytes():
+            async for data in _decoded(response):
                 if sink.refusal:
                     sink.error_body += data
                     if len(sink.error_body) >= _ERROR_BODY_BYTES:
@@ -151,11 +148,6 @@ class Client:
         sink: ReaderSink | None = response.request.extensions.get("sink")
         if sink is not None:
             sink.headers_received(response)
-        if response.extensions.get("feeds_sink"):
-            return
-        encoding = response.headers.get("content-encoding", "").strip().lower()
-        if encoding and not {each.strip() for each in encoding.split(",")} <= self._decodes:
-            raise httpx.DecodingError(f"it is compressed as {encoding!r}, which was not asked for")
 
     async def get(self, url: str) -> httpx.Response | None:
         """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds."""
@@ -163,7 +155,7 @@ class Client:
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
                 async with self._http.stream("GET", url, headers=self._headers) as response:
-                    async for data in response.aiter_bytes():
+                    async for data in _decoded(response):
                         body += data
                         if len(body) > _GET_BYTES:
                             return None
@@ -183,6 +175,17 @@ class Client:
         """Say whether a GET is answered at all with something that is no server error."""
         page = await self.get(url)
         return page is not None and not page.is_server_error
+
+
+async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield a body in pieces of bounded size, and give way to the clock between those that one read brought."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    decoder = BodyDecoder(response.headers.get("content-encoding", ""))
+    async for data in response.stream:
+        for number, piece in enumerate(decoder.decode(data)):
+            if number:
+                await asyncio.sleep(0)
+            yield piece
 
 
 def request_headers(config: ProfileConfig, server: Server) -> dict[str, str]:

@@ -13,12 +13,14 @@ from typing import Any, cast
 import httptools
 import httpx
 
+from aiperf_spec.client.framing import LenientParser, StopParserError
 from aiperf_spec.client.sink import Sink
 
 _MAX_HEAD_BYTES = 1024 * 1024
 """More than any server's headers take; the parser itself has no limit."""
 _EARLY_READS = 16
 """Reads that are kept for the first request."""
+_BODILESS = (204, 205)
 # httpcore's own words, so that what happened is told in the same way whichever transport was in use.
 NO_RESPONSE = "Server disconnected without sending a response."
 CUT_OFF = "peer closed connection without sending complete message body"
@@ -45,14 +47,10 @@ class Connection(asyncio.Protocol):
         self._early: list[tuple[bytes, int]] = []
         self._ending: tuple[Exception | None] | None = None
         self._pieces: list[bytes] = []
-        self._reset(None)
         # The parser looks names up once, when it is made: a method of C where that is all there is to do.
         self.on_body = self._pieces.append
-        self._parser: Any = httptools.HttpResponseParser(self)
-        # What servers send in practice, and what curl and browsers take.
-        self._parser.set_dangerous_leniencies(
-            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True, lenient_headers=True
-        )
+        self._parser: Any = LenientParser(self)
+        self._reset(None)
 
     def _reset(self, sink: Sink | None) -> None:
         self.status = 0
@@ -69,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = False
         self._last_ns = 0
         self._framing_bytes = 0
+        self._feed: Any = None
 
     async def send(self, request: bytes, sink: Sink | None, timeout: dict[str, float | None]) -> None:
         """Send a request's bytes and wait for the response's headers.
@@ -80,6 +79,9 @@ class Connection(asyncio.Protocol):
         self._reset(sink)
         self._timeout = timeout
         self._is_busy, self._is_new = True, False
+        if self._parser is not None:
+            self._parser.begin()
+            self._feed = self._parser.feed
         self._last_ns = self._clock()
         if self._ending is None:
             self._transport.write(request)
@@ -178,7 +180,7 @@ class Connection(asyncio.Protocol):
         self.is_answered = True
         fault: Exception | None = None
         try:
-            self._parser.feed_data(data)
+            self._feed(data)
         except httptools.HttpParserUpgrade:
             fault = httpx.RemoteProtocolError("the server switches to another protocol")
         except httptools.HttpParserError as error:
@@ -186,6 +188,7 @@ class Connection(asyncio.Protocol):
             self._keep_alive = False
             fault = None if self._is_complete else httpx.RemoteProtocolError(str(error))
         if self._pieces:
+            self._framing_bytes = 0
             if self.feeds_sink:
                 body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
                 self._pieces.clear()
@@ -193,8 +196,10 @@ class Connection(asyncio.Protocol):
                     self._sink.received(body, now_ns)  # type: ignore[union-attr]  # there is one where it takes bodies
                 except Exception as error:  # whatever it is, it is the asker's
                     fault = error
+            elif self.status in _BODILESS:
+                self._pieces.clear()
         else:
-            # Headers, trailers or the frames of chunks: the parser has no limit of its own.
+            # Headers, trailers or the line before a chunk: the parser has no limit of its own.
             self._framing_bytes += len(data)
             if self._framing_bytes > _MAX_HEAD_BYTES:
                 fault = fault or httpx.RemoteProtocolError(f"headers of more than {_MAX_HEAD_BYTES >> 20} MiB")
@@ -227,7 +232,7 @@ class Connection(asyncio.Protocol):
 
     def _lose(self, exc: Exception | None) -> None:
         # It refers back to here, and a run leaves circles of old objects to its end.
-        self._parser = None
+        self._parser = self._feed = None
         if not self._is_busy:
             return
         if exc is not None:
@@ -261,7 +266,19 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Refuse a second response to one request."""
         if self._is_complete:
-            raise _ExcessError
+            raise StopParserError
+
+    def restart(self) -> bool:
+        """Forget what was said of the response, unless it is whole or its body has begun; say whether that could be."""
+        if self._pieces or self._is_complete:
+            return False
+        self.status, self.reason, self.headers, self._is_interim = 0, b"", [], False
+        return True
+
+    def feed_plainly(self, feed: Callable[[bytes], None]) -> None:
+        """Give what comes next to `feed`, once the body has begun."""
+        if self._pieces:
+            self._feed = feed
 
     def on_status(self, reason: bytes) -> None:
         """Take the reason phrase, or a part of it."""
@@ -274,15 +291,26 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Take status and headers; those of an interim response, such as 100, are dropped."""
-        status = self._parser.get_status_code()
+        status, keep_alive = self._parser.said()
         if 100 <= status < 200 and status != 101:
             self._is_interim = True
             self.reason = b""
             self.headers.clear()
             return
+        fields = {name.strip().lower(): value.strip().lower() for name, value in self.headers}
+        length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
+        if length is not None and coding is not None and b"chunked" not in coding:
+            self._parser.refuse()
         self.status = status
-        self._keep_alive = self._parser.should_keep_alive()
-        self.feeds_sink = self._sink is not None and 200 <= status < 300 and not _is_encoded(self.headers)
+        # Who says two lengths may mean either: what follows is not to be taken for the next response.
+        self._keep_alive = keep_alive and (length is None or coding is None)
+        if status in _BODILESS:
+            # Whatever the headers say of one. The parser knows it of 204 without a length, and would wait for more.
+            self._is_complete = True
+            self._keep_alive &= coding is None and (length == b"0" or (length is None and status == 204))
+            return
+        is_encoded = fields.get(b"content-encoding", b"identity") not in (b"identity", b"")
+        self.feeds_sink = self._sink is not None and 200 <= status < 300 and not is_encoded
 
     def on_message_complete(self) -> None:
         """Note that the response is whole."""
@@ -290,14 +318,6 @@ class Connection(asyncio.Protocol):
             self._is_interim = False
         else:
             self._is_complete = True
-
-
-class _ExcessError(Exception):
-    """Stop the parser at bytes behind the response: nobody asked for what they begin."""
-
-
-def _is_encoded(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(n.lower() == b"content-encoding" and v.strip().lower() not in (b"", b"identity") for n, v in headers)
 
 
 def _ends_with_connection(headers: list[tuple[bytes, bytes]]) -> bool:

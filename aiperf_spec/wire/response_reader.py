@@ -113,7 +113,7 @@ class ResponseReader:
             self._body.clear()
         if self._pattern is None and self._misses < _MISSES:
             data = self._take_singly(data, now_ns)
-        if self._pattern is not None and self._decoder.is_between_events:
+        if self._pattern is not None and self._decoder.is_between_events and not self.has_ended:
             data = data[self._take_alike(self._pattern, data, now_ns) :]
         if data:
             self._take(self._decoder.decode(data), now_ns)
@@ -178,7 +178,8 @@ class ResponseReader:
             if self.events is not None:
                 self.events.add(*event, now_ns)
             response = parse_event(event, now_ns, payload_paths, timing_paths)
-            if response is None:
+            # Behind the end mark there is no content; and an event that says nothing is nothing to keep.
+            if response is None or (self.has_ended if response.is_content else response == ParsedResponse(now_ns)):
                 continue
             if self._texts:
                 self._close_run()

@@ -33,8 +33,8 @@ class SSEDecoder:
 
     def __init__(self) -> None:
         self._tail = bytearray()
-        self._size = 0
-        self._data: list[bytes] = []
+        # The data lines of the event so far, joined. A list of them would take many times the bytes that came.
+        self._data: bytearray | None = None
         self._type = b""
         self._skip_lf = False
         self._at_start = True
@@ -42,7 +42,7 @@ class SSEDecoder:
     @property
     def is_between_events(self) -> bool:
         """Whether the next byte begins an event: nothing is left of what came, and no mark of the body's start."""
-        return not (self._tail or self._data or self._type or self._skip_lf or self._at_start)
+        return not (self._tail or self._data is not None or self._type or self._skip_lf or self._at_start)
 
     def decode(self, chunk: bytes) -> list[SSEEvent]:
         """Return the events that this chunk completes; raise `EventTooLargeError` past the limit."""
@@ -53,7 +53,7 @@ class SSEDecoder:
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
         end = chunk.rfind(b"\n\n") + 2
-        if end > 1 and not (self._data or self._type) and b"\r" not in chunk:
+        if end > 1 and self._data is None and not self._type and b"\r" not in chunk:
             events = _plain_events(b"".join((self._tail, chunk[:end])) if self._tail else chunk[:end])
             if events is not None:
                 self._tail.clear()
@@ -96,24 +96,24 @@ class SSEDecoder:
         self._check_size()
 
     def _check_size(self) -> None:
-        if self._size + len(self._tail) > MAX_EVENT_BYTES:
+        if len(self._data or ()) + len(self._tail) > MAX_EVENT_BYTES:
             raise EventTooLargeError(f"an event of more than {MAX_EVENT_BYTES >> 20} MiB")
 
     def _add(self, value: bytes) -> None:
-        self._data.append(value)
-        # The LF that joins it counts: data lines without a value must not grow past the limit either.
-        self._size += len(value) + 1
+        if self._data is None:
+            self._data = bytearray(value)
+        else:
+            self._data += b"\n"
+            self._data += value
         self._check_size()
 
     def _lines(self, lines: list[bytes]) -> list[SSEEvent]:
         events = []
         for line in lines:
             if not line:
-                if self._data:
-                    data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-                    events.append(SSEEvent(data, self._type))
-                    self._data = []
-                    self._size = 0
+                if self._data is not None:
+                    events.append(SSEEvent(bytes(self._data), self._type))
+                    self._data = None
                 self._type = b""
                 continue
             if line.startswith(b"data:"):
