@@ -280,3 +280,15 @@ def test_no_scatter_is_no_evidence() -> None:
     assert (found.difference.p, found.verdict) == (None, Verdict.NOT_JUDGED)
     same = row(against(base, base), POOLED_LENGTH)
     assert (same.difference.p, same.verdict) == (1.0, Verdict.NONE_SHOWN)
+
+
+def test_steps_without_a_draft_are_compared_where_there_are_any() -> None:
+    drafts = [tuple((i * j) % 5 for j in range(1, 11)) for i in range(20)]
+    base = [request(i, each, undrafted=8 + i % 5) for i, each in enumerate(drafts)]
+    better = [request(i, each, undrafted=i % 3) for i, each in enumerate(drafts)]
+    comparison = against(base, better)
+    assert row(comparison, "tokens_per_decode_step").verdict is Verdict.BETTER
+    assert row(comparison, "drafted_share").verdict is Verdict.DIFFERENT
+    assert row(comparison, POOLED_LENGTH).verdict is Verdict.NONE_SHOWN
+    throughout = [request(i, (1, 2)) for i in range(6)]
+    assert "drafted_share" not in {each.tag for each in against(throughout, throughout).rows}

@@ -53,7 +53,8 @@ RUN_TAGS = {
 # bookkeeping after the last response included; we divide by first start to last content, which is the server's time.
 RATE_TAGS = {"request_throughput", "output_token_throughput"}
 # AIPerf leaves a counter out where it is zero; we say zero.
-OURS_ALONE = {"error_request_count", "tokens_per_decode_step", "drafted_share"}
+AT_MEAN_ITL = "output_token_throughput_per_user_at_mean_itl"
+OURS_ALONE = {"error_request_count", "tokens_per_decode_step", "drafted_share", AT_MEAN_ITL}
 
 
 def lines(name: str) -> list[dict[str, Any]]:

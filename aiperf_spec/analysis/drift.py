@@ -8,7 +8,7 @@ from itertools import groupby, pairwise, zip_longest
 from aiperf_spec.analysis.clusters import Read, Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.models.decoding import DRAFTED_THROUGHOUT, decoding
+from aiperf_spec.models.decoding import decoding, some_undrafted
 from aiperf_spec.models.run import RequestRecord
 
 PARTS = 10
@@ -101,7 +101,7 @@ def _positions_known(records: Sequence[RequestRecord]) -> bool:
     found = [decoding(record) for record in records if _steps(record)]
     known = [each for each in found if each is not None]
     verified, steps = sum(each.verify_steps for each in known), sum(each.steps for each in known)
-    return len(known) == len(found) and verified >= DRAFTED_THROUGHOUT * steps
+    return len(known) == len(found) and not (steps and some_undrafted(verified / steps))
 
 
 def _buckets(records: Sequence[RequestRecord]) -> tuple[Bucket, ...]:

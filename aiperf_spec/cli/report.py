@@ -35,7 +35,9 @@ from aiperf_spec.render.tables import run_report
 from aiperf_spec.render.text import plural, printable
 
 _WIDE = 100_000
-_ABOUT_TIME = frozenset({NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY})
+_ABOUT_TIME = frozenset(
+    {NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY, NoticeKind.ONE_READ, NoticeKind.CLUMPS}
+)
 
 
 def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDisplay) -> None:

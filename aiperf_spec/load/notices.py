@@ -8,6 +8,7 @@ from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read
 from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
 from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
@@ -24,6 +25,8 @@ _SATURATED_MS = 10.0
 """Lag of the event loop, at its 99th percentile, from which on latencies are no longer the server's alone."""
 _LATE_MS = 50.0
 """Lateness from which on a request did not go out when it was due."""
+_MISARRIVED = 0.05
+"""The share of streams that may arrive otherwise than token by token without a word."""
 _CONNECTING = 0.05
 """The share by which opening connections may move the time to first token without a word."""
 
@@ -59,6 +62,7 @@ def run_notices(
     yield from _client(result, profiled)
     if late := [late_ms for handover in handover_ns if (late_ms := handover / NS_PER_MS) >= _LATE_MS]:
         yield Notice(NoticeKind.HANDOVER, {"count": len(late), "of": len(handover_ns), "max": max(late)})
+    yield from _arrivals(good)
     yield from _connecting(good)
     if retried := sum(1 for record in result.records if record.retried):
         yield Notice(NoticeKind.RETRIED, {"count": retried})
@@ -134,6 +138,13 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice
         late_ms for record in profiled if (late_ms := schedule_lag(record)) is not None and late_ms >= _LATE_MS
     ]:
         yield Notice(NoticeKind.SCHEDULE_LAG, {"count": len(late), "of": len(profiled), "max": max(late)})
+
+
+def _arrivals(good: list[RequestRecord]) -> Iterator[Notice]:
+    streams = sum(1 for record in good if record.first_content_ns is not None)
+    for kind, is_so in ((NoticeKind.ONE_READ, came_in_one_read), (NoticeKind.CLUMPS, came_in_clumps)):
+        if (found := sum(map(is_so, good))) >= _MISARRIVED * streams and found:
+            yield Notice(kind, {"count": found, "of": streams})
 
 
 def _connecting(good: list[RequestRecord]) -> Iterator[Notice]:

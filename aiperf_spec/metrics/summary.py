@@ -4,7 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
+from aiperf_spec.metrics.buffering import came_in_clumps
+from aiperf_spec.metrics.latency import inter_token_latency
 from aiperf_spec.metrics.pooled import PooledAcceptance, pool
 from aiperf_spec.metrics.stats import Stats, describe, describe_gaps
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
@@ -48,6 +51,8 @@ class Summary:
     drop_reasons: dict[DropReason, int]
     categories: dict[str, CategorySummary]
     errors: list[ErrorGroup]
+    in_clumps: int = 0
+    """Streams that arrived in clumps; 0 where only the summary file is at hand."""
 
     @property
     def total(self) -> int:
@@ -71,6 +76,7 @@ def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) 
         drop_reasons={reason: reasons[reason] for reason in DropReason if reasons[reason]},
         categories=_categories(good),
         errors=_errors(chosen),
+        in_clumps=sum(map(came_in_clumps, good)),
     )
 
 
@@ -82,10 +88,12 @@ def run_values(records: Sequence[RequestRecord]) -> dict[str, float]:
 
 def _totals(chosen: list[RequestRecord], good: list[RequestRecord]) -> Totals:
     cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
+    itls = [itl for record in good if (itl := inter_token_latency(record)) is not None]
     return Totals(
         succeeded=len(good),
         failed=len(chosen) - len(good) - cancelled,
         duration_s=_duration_s(good),
+        mean_itl_ms=fmean(itls) if itls else None,
         input_tokens=_sum([r.input_tokens for r in good]),
         output_tokens=_sum([r.output_tokens for r in good]),
         acceptance=pool(good),

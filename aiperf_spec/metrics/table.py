@@ -55,6 +55,8 @@ class Totals:
     failed: int
     duration_s: float | None
     """First start to last content of successful requests."""
+    mean_itl_ms: float | None
+    """Mean of the requests' inter-token latencies."""
     input_tokens: int | None
     output_tokens: int | None
     acceptance: PooledAcceptance
@@ -154,6 +156,14 @@ RUN_METRICS: tuple[RunMetric, ...] = (
     RunMetric("benchmark_duration", "Duration", lambda t: t.duration_s, "sec"),
     RunMetric("request_throughput", "Requests/s", lambda t: t.per_second(t.succeeded), "requests/sec"),
     RunMetric("output_token_throughput", "Output tokens/s", lambda t: t.per_second(t.output_tokens), "tokens/sec"),
+    # The mean of each request's own throughput is drawn up by the few that came fastest; this one is not.
+    RunMetric(
+        "output_token_throughput_per_user_at_mean_itl",
+        "Tokens/s at mean ITL",
+        lambda t: 1000 / t.mean_itl_ms if t.mean_itl_ms else None,
+        "tokens/sec/user",
+        Group.LATENCY,
+    ),
     RunMetric(
         "total_osl",
         "Output tokens",

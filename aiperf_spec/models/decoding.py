@@ -7,8 +7,12 @@ from typing import NamedTuple
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import RequestRecord
 
-DRAFTED_THROUGHOUT = 0.99
-"""The drafted share (verify steps / decode steps) from which on a drafter is taken to draft for every step."""
+_DRAFTED_THROUGHOUT = 0.99
+
+
+def some_undrafted(drafted_share: float | None) -> bool:
+    """Say whether so many decode steps had no draft (verify steps / decode steps) that verify steps alone mislead."""
+    return drafted_share is not None and drafted_share < _DRAFTED_THROUGHOUT
 
 
 class Decoding(NamedTuple):

@@ -224,6 +224,8 @@ class NoticeKind(StrEnum):
     SCHEDULE_LAG = "schedule_lag"
     HANDOVER = "handover"
     CONNECTING = "connecting"
+    ONE_READ = "one_read"
+    CLUMPS = "clumps"
     INSECURE = "insecure"
     NO_SERVER_METRICS = "no_server_metrics"
     SERVER_METRICS_LOST = "server_metrics_lost"

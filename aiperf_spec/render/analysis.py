@@ -13,10 +13,10 @@ from aiperf_spec.analysis.outliers import Outliers
 from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.report import Analysis, GroupAnalysis
 from aiperf_spec.analysis.whatif import WhatIf
+from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
-from aiperf_spec.render.tables import some_undrafted
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _MODELLED_ROWS = 16

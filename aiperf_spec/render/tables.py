@@ -11,7 +11,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
-from aiperf_spec.models.decoding import DRAFTED_THROUGHOUT
+from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import spaced, table_of
@@ -22,6 +22,9 @@ from aiperf_spec.render.words import WORDS
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
 _UNDRAFTED = ("tokens_per_decode_step", "drafted_share")
+_PER_USER = "output_token_throughput_per_user"
+_BETWEEN_TOKENS = {"inter_token_latency", "inter_chunk_latency", _PER_USER}
+_AT_MEAN_ITL = next(metric for metric in RUN_METRICS if metric.group is Group.LATENCY)
 _POOLED = ("length\npooled", "length\nmean", "rate %\npooled")
 
 
@@ -132,11 +135,6 @@ def errors_table(summary: Summary) -> Table:
     return table
 
 
-def some_undrafted(drafted_share: float | None) -> bool:
-    """Say whether so many decode steps had no draft that the acceptance length alone misleads."""
-    return drafted_share is not None and drafted_share < DRAFTED_THROUGHOUT
-
-
 def _stats_table(title: str, better: str) -> Table:
     heading = Text.assemble((title, "bold"), (f"  {better}", "not bold dim"))
     return table_of(("<Metric", "n", *_COLUMNS), title=heading)
@@ -146,21 +144,28 @@ def _label(metric: RecordMetric | RunMetric) -> str:
     return f"{metric.label} ({metric.unit})" if metric.unit in ("ms", "%") else metric.label
 
 
-def _stats_row(table: Table, metric: RecordMetric, stats: Stats) -> None:
-    table.add_row(_label(metric), count(stats.count), *(narrow(stats.value(name)) for name in _COLUMNS))
+def _stats_row(table: Table, label: str, stats: Stats) -> None:
+    table.add_row(label, count(stats.count), *(narrow(stats.value(name)) for name in _COLUMNS))
 
 
-def latency_table(summary: Summary) -> Table:
+def latency_table(summary: Summary) -> RenderableType:
     """Return the latencies of successful requests; a metric that no request has says so."""
     table = _stats_table("Latency", "times: lower is better")
     for metric in RECORD_METRICS:
         if metric.group is not Group.LATENCY:
             continue
+        label = _label(metric) + (" *" if summary.in_clumps and metric.tag in _BETWEEN_TOKENS else "")
         if (stats := summary.record_stats.get(metric.tag)) is not None:
-            _stats_row(table, metric, stats)
+            _stats_row(table, label, stats)
+            # Beside the mean of the requests' own, which a few fast ones can draw far up.
+            if metric.tag == _PER_USER and (at_mean := summary.run_values.get(_AT_MEAN_ITL.tag)) is not None:
+                table.add_row(_AT_MEAN_ITL.label, count(stats.count), narrow(at_mean), *("" for _ in _COLUMNS[1:]))
         elif not metric.optional:
-            table.add_row(_label(metric), "0", *("–" for _ in _COLUMNS), style="dim")
-    return table
+            table.add_row(label, "0", *("–" for _ in _COLUMNS), style="dim")
+    if not summary.in_clumps:
+        return table
+    note = f"* {plural(summary.in_clumps, 'stream')} arrived in clumps: such times are a buffer's, not the engine's."
+    return Renderables(table, Text(note, style="dim"))
 
 
 def acceptance_table(summary: Summary) -> RenderableType:
@@ -172,7 +177,7 @@ def acceptance_table(summary: Summary) -> RenderableType:
     table = _stats_table("Acceptance", "length and rate: higher is better")
     for metric in RECORD_METRICS:
         if metric.group is Group.ACCEPTANCE and (stats := summary.record_stats.get(metric.tag)) is not None:
-            _stats_row(table, metric, stats)
+            _stats_row(table, _label(metric), stats)
     table.add_section()
     left_out = () if some_undrafted(summary.run_values.get("drafted_share")) else _UNDRAFTED
     for run_metric in RUN_METRICS:

@@ -16,10 +16,11 @@ from aiperf_spec.analysis.comparison.pairing import (
 )
 from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.speed import step_terms
+from aiperf_spec.analysis.speed import accepted_terms, drafted_share, drafted_terms, step_terms
 from aiperf_spec.analysis.statistics import holm_adjusted
 from aiperf_spec.metrics.summary import run_values
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
+from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import RequestRecord
 
 ALPHA = 0.05
@@ -135,12 +136,16 @@ def _percent(record: RequestRecord) -> Terms | None:
     return None if terms is None else (100 * terms[0], terms[1])
 
 
-def _metrics() -> list[_Metric]:
+def _metrics(*, undrafted: bool) -> list[_Metric]:
     labels = {metric.tag: metric.label for metric in RUN_METRICS}
     pooled = [
         _Metric(POOLED_LENGTH, labels[POOLED_LENGTH], "ratio", Better.HIGHER, length_terms, offset=1),
         _Metric(POOLED_RATE, labels[POOLED_RATE], "%", Better.HIGHER, _percent, of_shape=True),
     ]
+    if undrafted:
+        per_step, share = "tokens_per_decode_step", "drafted_share"
+        pooled.append(_Metric(per_step, labels[per_step], "ratio", Better.HIGHER, accepted_terms, offset=1))
+        pooled.append(_Metric(share, labels[share], "ratio", Better.NEITHER, drafted_terms))
     groups = (Group.ACCEPTANCE, Group.LATENCY)
     means = [_mean(metric) for group in groups for metric in RECORD_METRICS if metric.group is group]
     return [*pooled, *means, _Metric(STEP_TIME, "Step time", "ms", Better.LOWER, step_terms)]
@@ -203,7 +208,7 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
     found = tuple(mismatches(base, candidate, pairing))
     same_shape = not _OTHER_SHAPE & {mismatch.kind for mismatch in found}
     repeats = tuple([measured(each.records) for each in run.repeats or (run,)] for run in (base, candidate))
-    metrics = _metrics()
+    metrics = _metrics(undrafted=any(some_undrafted(drafted_share(records).value) for records in (mine, theirs)))
 
     def rows_of(chosen: Sequence[_Metric], category: str | None = None) -> list[Row]:
         def of(records: Sequence[RequestRecord]) -> list[RequestRecord]:
