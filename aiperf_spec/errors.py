@@ -1,5 +1,7 @@
 """Errors that a command turns into an exit code and one or two lines, never a traceback."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -73,3 +75,24 @@ class ExportError(SpecProfileError):
     """Say that results could not be written; what was printed stands."""
 
     exit_code = ExitCode.NO_SUCCESS
+
+
+@contextmanager
+def standing_alone(what: str, faults: list[SpecProfileError]) -> Iterator[None]:
+    """Let what fails in the block cost nothing but itself: its error joins the faults, and the program goes on.
+
+    `what` names it in the error. A disk that is full is told once, whatever else is to be written there.
+    """
+    try:
+        yield
+    except SpecProfileError as error:
+        faults.append(error)
+    except OSError as error:
+        reason = f"could not be written: {error.strerror or error}"
+        if not any(fault.message.endswith(reason) for fault in faults):
+            remedy = "free some space or choose another --artifact-dir; what is shown was measured and stands"
+            faults.append(ExportError(f"{what} {reason}", remedy))
+    except Exception as error:
+        reason = f"{what} could not be made ({type(error).__name__}: {error})"
+        if not any(fault.message == reason for fault in faults):
+            faults.append(ExportError(reason, "please report this; what else is shown and written stands"))

@@ -20,7 +20,7 @@ from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError
+from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError, standing_alone
 from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.requester import Requester, Sink
@@ -86,7 +86,7 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     """Profile a server and return the run: every record, and what is to be said of them.
 
     Writes the artifact folder where `config.artifact_dir` names one, with the analysis that `settings` ask for. Raises
-    a `SpecProfileError` for what keeps the run from starting, and for files that could not be written after it; failed
+    a `SpecProfileError` for what keeps the run from starting, and for a file that could not be written after it; failed
     requests are records, not exceptions. `aiperf_spec.metrics.summarise(result.records)` gives the figures,
     `aiperf_spec.analysis.analyse(result.records, settings)` the analysis.
     """
@@ -99,12 +99,15 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     from aiperf_spec.metrics.summary import summarise
 
     settings = settings or ReportSettings()
-    baseline = load_baseline(settings)
+    baseline, analysis = load_baseline(settings), None
+    faults: list[SpecProfileError] = []
     with ArtifactWriter(config, settings) as writer:
         run = run_in_loop(profile_async(config, replace(hooks, writer=writer)))
-        unwritten = writer.finish(run, summarise(run.records), analyse(run.records, settings, baseline=baseline))
-    if unwritten is not None:
-        raise unwritten
+        with standing_alone("the analysis", faults):
+            analysis = analyse(run.records, settings, baseline=baseline)
+        faults += writer.finish(run, summarise(run.records), analysis)
+    if faults:
+        raise faults[0]
     return run
 
 
@@ -152,7 +155,12 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
             sent = await _send(PhaseRunner(config, workload, requester, sink, stop, hooks.clock), model, hooks, scraper)
             stopped_by = stop.reason
-            metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
+            # From here on nothing that goes wrong may cost what was measured.
+            faults: list[SpecProfileError] = []
+            metrics = reconciliation = None
+            with standing_alone("the comparison with the server's counters", faults):
+                metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
+                reconciliation = None if metrics is None else reconcile(records, metrics)
         info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
             **{known.name: getattr(info, known.name) for known in fields(info)},
@@ -162,11 +170,15 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             failure=sent.failure,
             artifact_dir=folder,
             server_metrics=metrics,
-            reconciliation=None if metrics is None else reconcile(records, metrics),
+            reconciliation=reconciliation,
+            faults=faults,
         )
         warnings = list(dict.fromkeys(map(redactor.text, [*registry.warnings, *sent.warnings])))
-    notices = run_notices(run, proxy=client.proxy, adapter_warnings=warnings, handover_ns=sent.handover_ns)
-    return replace(run, notices=[*notices, *scraper.notices])
+    notices = scraper.notices
+    with standing_alone("the list of notices", faults):
+        own = run_notices(run, proxy=client.proxy, adapter_warnings=warnings, handover_ns=sent.handover_ns)
+        notices = [*own, *notices]
+    return replace(run, notices=notices)
 
 
 @dataclass(slots=True)

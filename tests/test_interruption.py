@@ -191,3 +191,37 @@ def test_an_interrupt_while_waiting_for_a_server(tmp_path: Path) -> None:
             stdout, stderr = finished(process)
     assert process.returncode == 130
     assert "Traceback" not in stdout + stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_standard_output_that_is_full_costs_no_file_and_no_traceback(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = ["--url", simulate("vllm").url, "--request-count", "6", "--artifact-dir", str(out)]
+    later = [["report", str(out), "--format", "csv"], ["compare", str(out), str(out)], ["--help"], ["--version"]]
+    for arguments in [run, *later]:
+        with Path("/dev/full").open("w") as full:
+            ran = subprocess.run([SCRIPT, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert ran.returncode == 1, ran.stderr
+        errors = [line for line in ran.stderr.splitlines() if line.startswith("error:")]
+        assert len(errors) == 1
+        assert "standard output" in errors[0]
+        assert errors[0].endswith("No space left on device")
+        assert "Traceback" not in ran.stderr
+    assert len(load_records(out).records) == 6
+    assert json.loads((out / "profile_export_aiperf.json").read_text())["request_count"]["avg"] == 6
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "2>/dev/full >&-", "<&-"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_standard_streams_that_are_closed_cost_nothing(
+    closed: str, workers: int, simulate: Simulate, tmp_path: Path
+) -> None:
+    if workers > 1 and closed == "<&-":
+        return
+    out = tmp_path / "run"
+    load = f"--request-count 6 --concurrency 2 --workers {workers}"
+    command = f"{SCRIPT} --url {simulate('vllm').url} {load} --artifact-dir {out} {closed}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert len(load_records(out).records) == 6
+    assert json.loads((out / "analysis.json").read_text())["run"]["requests"] == 6

@@ -1,16 +1,37 @@
 """The command line."""
 
+import os
+import sys
+
+from aiperf_spec.errors import SpecProfileError
+
 
 def main() -> None:
     """Run `spec-profile`."""
     import gc
 
+    _open_standard_streams()
     # Importing makes many thousands of objects and next to no garbage.
     gc.set_threshold(300_000, 20, 100)
     from aiperf_spec.cli.app import app
 
     try:
         app(prog_name="spec-profile")
+    except (SpecProfileError, OSError) as error:
+        # What a command prints outside its own handler: on a full disk, help and version too.
+        from aiperf_spec.cli.terminal import fail
+
+        fail(error)
     finally:
         # The interpreter looks through every object once more before it goes: 70 ms in which nothing is found.
         gc.freeze()
+
+
+def _open_standard_streams() -> None:
+    """Put the null device where a standard stream was closed: the first socket would take its number and its output."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import typer
-from rich.text import Text
 
 from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
@@ -14,7 +13,7 @@ from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
 from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import comparison_html, expect_page
-from aiperf_spec.cli.terminal import note, stdout, translated_errors, write_file
+from aiperf_spec.cli.terminal import note, show_document, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
@@ -49,16 +48,15 @@ def compare(
                 note(f"{printable(each.name, 200)}: {notice_text(notice)}")
         comparisons = compare_runs(sides[0], sides[1:])
         results = [gates.outcomes(figures_of(each)) for each in folders[1:]] if gates else []
-    if form is TableFormat.JSON:
-        document = comparison_json(comparisons, results if gates else None)
-        stdout().print(Text(document.decode().rstrip()), soft_wrap=True)
-    else:
-        stdout().print(compare_report(comparisons))
-        for run, judged in zip(sides[1:], results, strict=False):
-            stdout().print("")
-            gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
-    if html is not None:
-        with translated_errors():
+        if form is TableFormat.JSON:
+            document = comparison_json(comparisons, results if gates else None)
+            show_document(document, is_json=True)
+        else:
+            stdout().print(compare_report(comparisons))
+            for run, judged in zip(sides[1:], results, strict=False):
+                stdout().print("")
+                gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
+        if html is not None:
             write_file("--html", html, comparison_html(comparisons, sides, folders, results, strict=strict))
     raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
 

@@ -7,7 +7,7 @@ from rich.rule import Rule
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.cli.run import measure, print_run
-from aiperf_spec.cli.terminal import stdout, translated_errors
+from aiperf_spec.cli.terminal import show_faults, stdout, translated_errors
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode
@@ -27,8 +27,7 @@ def demo(requests: int, concurrency: int) -> None:
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:
                 measured = measure(_config(engine, simulator.url, requests, concurrency), settings)
             print_run(measured, settings, RunDisplay())
-            if measured.unwritten is not None:
-                raise measured.unwritten
+            show_faults(measured.faults)
             runs.append((engine, measured.summary))
             worst = max(worst, measured.exit_code)
             if measured.result.stopped_by is not None:

@@ -21,7 +21,7 @@ from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, 
 from aiperf_spec.artifacts.write.summary_files import figures_json
 from aiperf_spec.cli.gates import Gates, figures_of
 from aiperf_spec.cli.page import expect_page, report_html
-from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors, write_file
+from aiperf_spec.cli.terminal import note, show_document, stderr, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.config.result_options import ReportDisplay
 from aiperf_spec.config.settings import ReportSettings
@@ -62,7 +62,7 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         if data is not None and display.output is not None:
             write_file("--output", display.output, data)
         elif data is not None:
-            typer.echo(data.decode(), nl=False)
+            show_document(data, is_json=display.form is ReportFormat.JSON)
         if display.html is not None:
             write_file("--html", display.html, report_html(runs, settings, pool=display.pool))
         met = _examine(runs, settings, display, gates, with_own=own and not display.pool)

@@ -17,14 +17,15 @@ from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import load_baseline
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
-from aiperf_spec.cli.terminal import note, stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, show_document, show_faults, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ExitCode, ExportError
+from aiperf_spec.errors import ExitCode, SpecProfileError, standing_alone
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
 from aiperf_spec.render.analysis import analysis_report
@@ -37,12 +38,12 @@ _EXIT_CODES = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
 
 @dataclass(slots=True, frozen=True)
 class MeasuredRun:
-    """A run with its figures and its analysis; `unwritten` says why files of it are missing, where some are."""
+    """A run with its figures and its analysis; `faults` say why some of that, or of its files, is missing."""
 
     result: RunResult
     summary: Summary
-    analysis: Analysis
-    unwritten: ExportError | None
+    analysis: Analysis | None
+    faults: list[SpecProfileError]
 
     @property
     def exit_code(self) -> ExitCode:
@@ -62,10 +63,12 @@ def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) ->
         judge = _judge(settings)
         measured = measure(config, settings, display.progress)
         print_run(measured, settings, display)
-        met = judge(measured, stderr() if display.as_json else stdout())
-        for failure in (measured.result.failure, measured.unwritten):
-            if failure is not None:
-                raise failure
+        met = False
+        with standing_alone("the gates", measured.faults):
+            met = judge(measured, stderr() if display.as_json else stdout())
+        if measured.result.failure is not None:
+            measured.faults.insert(0, measured.result.failure)
+        show_faults(measured.faults)
     code = measured.exit_code
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
@@ -91,10 +94,12 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
 
         hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
         result = profile(config, hooks)
-        summary = summarise(result.records)
-        analysis = analyse(result.records, settings, baseline=baseline)
-        unwritten = writer.finish(result, summary, analysis)
-    return MeasuredRun(result, summary, analysis, unwritten)
+        summary, analysis = summarise(result.records), None
+        faults = [*result.faults]
+        with standing_alone("the analysis", faults):
+            analysis = analyse(result.records, settings, baseline=baseline)
+        faults += writer.finish(result, summary, analysis)
+    return MeasuredRun(result, summary, analysis, faults)
 
 
 def stop_on_signals(stop: Stop) -> None:
@@ -112,20 +117,26 @@ def stop_on_signals(stop: Stop) -> None:
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
-    """Print tables or JSON on stdout, notices and where the files are on stderr."""
+    """Print tables or JSON on stdout, notices and where the files are on stderr; what fails joins the faults."""
     result, summary, analysis = measured.result, measured.summary, measured.analysis
-    if display.as_json:
-        stdout().print(Text(summary_json(result, summary).decode().rstrip()), soft_wrap=True)
-    elif display.quiet:
-        stdout().print(brief_report(summary))
-    else:
-        stdout().print(run_report(result, summary, rows=settings.rows))
-        # Only raw level keeps the texts, in its file: records have none.
-        folder = result.artifact_dir
-        texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
-        stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
-    for notice in (*result.notices, *analysis.cautions):
-        note(notice_text(notice))
+    with standing_alone("the results", measured.faults):
+        if display.as_json:
+            show_document(summary_json(result, summary), is_json=True)
+        elif display.quiet:
+            stdout().print(brief_report(summary))
+        else:
+            stdout().print(run_report(result, summary, rows=settings.rows))
+    if analysis is not None and not (display.as_json or display.quiet):
+        texts: dict[int, PromptAndAnswer] = {}
+        with standing_alone("the texts of the worst requests", measured.faults):
+            # Only raw level keeps them, in its file: records have none.
+            folder = result.artifact_dir
+            texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
+        with standing_alone("the tables of the analysis", measured.faults):
+            stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
+    with standing_alone("the list of notices", measured.faults):
+        for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
+            note(notice_text(notice))
     if result.artifact_dir is not None:
         wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
         stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)

@@ -2,35 +2,62 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, NoReturn, TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
-from aiperf_spec.render.text import printable
+from aiperf_spec.render.text import printable, spelled
 
 
-class _PipeConsole(Console):
+class _Stream(Console):
+    """A console that writes no more once its stream has failed; raises `ExportError` where that was standard output."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        self._try(super().print, *objects, **options)
+
+    def out(self, *objects: Any, **options: Any) -> None:
+        self._try(super().out, *objects, **options)
+
     def on_broken_pipe(self) -> None:
         # A reader such as `head` that has seen enough ends neither the run nor its exit code.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(self.file)
+
+    def _try(self, write: Callable[..., None], *objects: Any, **options: Any) -> None:
+        try:
+            write(*objects, **options)
+        except OSError as error:
+            _discard(self.file)
+            if self.file is sys.stdout:
+                raise ExportError(f"standard output could not be written: {error.strerror or error}") from None
+
+
+def _discard(stream: IO[str]) -> None:
+    # Into nothing from now on, what the interpreter still holds at its end included.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def stdout() -> Console:
-    """Return the console for results."""
+    """Return the console for results; printing raises `ExportError` where they cannot be written."""
     _tolerate(sys.stdout)
-    return _PipeConsole(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    return _Stream(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def stderr() -> Console:
     """Return the console for progress and notices."""
     _tolerate(sys.stderr)
-    return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+    return _Stream(file=sys.stderr, highlight=False, markup=False, emoji=False)
+
+
+def show_document(data: bytes, *, is_json: bool) -> None:
+    """Write a document on stdout as it is; on a terminal, every character that commands it is spelled out."""
+    text = data.decode("utf-8", "replace")
+    stdout().out(spelled(text, as_json=is_json) if sys.stdout.isatty() else text, end="", highlight=False)
 
 
 def _tolerate(stream: TextIO) -> None:
@@ -64,6 +91,23 @@ def translated_errors() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def fail(error: SpecProfileError | OSError) -> NoReturn:
+    """Say what no command has handled, and leave with its exit code, or 1."""
+    if isinstance(error, OSError):
+        _discard(sys.stdout)
+        error = ExportError(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    show_error(error)
+    sys.exit(error.exit_code)
+
+
+def show_faults(faults: Sequence[SpecProfileError]) -> None:
+    """Print every fault, and leave with the first one's exit code where there is one."""
+    for fault in faults:
+        show_error(fault)
+    if faults:
+        raise typer.Exit(faults[0].exit_code)
 
 
 def show_error(error: SpecProfileError) -> None:

@@ -303,6 +303,8 @@ class RunResult(RunInfo):
     stopped_by: str | None = None
     failure: SpecProfileError | None = None
     """What ended the run before its last request, where that was neither a signal nor a server."""
+    faults: Sequence[SpecProfileError] = ()
+    """Why figures beside the records are missing, where some could not be made."""
     artifact_dir: Path | None = None
     """Where its records are on disk; None where they are not."""
     server_metrics: ServerMetrics | None = None

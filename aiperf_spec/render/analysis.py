@@ -1,6 +1,7 @@
 """The answers of one run, in compact tables."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
@@ -15,7 +16,7 @@ from aiperf_spec.analysis.report import Analysis, GroupAnalysis
 from aiperf_spec.analysis.whatif import WhatIf
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.response import PromptAndAnswer
-from aiperf_spec.render.layout import spaced, table_of, titled
+from aiperf_spec.render.layout import Part, spaced, table_of, titled
 from aiperf_spec.render.missing import MENDED_BY_CHAIN, explained, figure, interval, signed
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
@@ -30,24 +31,24 @@ def analysis_report(
     return spaced(_parts(analysis, texts or {}, by_category=by_category))
 
 
-def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[RenderableType]:
+def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[Part]:
     if not analysis.run.requests:
         return
-    yield figures_table(analysis)
-    yield curve_table(analysis.run.curve, "Acceptance by position in the draft")
-    yield what_if_table(analysis.run.what_if)
+    yield lambda: figures_table(analysis)
+    yield lambda: curve_table(analysis.run.curve, "Acceptance by position in the draft")
+    yield lambda: what_if_table(analysis.run.what_if)
     if analysis.categories:
-        yield categories_table(analysis)
+        yield lambda: categories_table(analysis)
         if analysis.run.what_if.best is not None:
-            yield best_lengths_table(analysis)
+            yield lambda: best_lengths_table(analysis)
     if by_category:
         for name, group in analysis.categories.items():
             if group.requests:
-                yield curve_table(group.curve, f"Acceptance by position, {middle(name, 40)}")
-    yield drift_table(analysis.drift)
-    yield Text(_prompt_length(analysis), style="dim")
+                yield partial(curve_table, group.curve, f"Acceptance by position, {middle(name, 40)}")
+    yield lambda: drift_table(analysis.drift)
+    yield lambda: Text(_prompt_length(analysis), style="dim")
     if analysis.outliers.requests:
-        yield outliers_table(analysis.outliers, texts)
+        yield lambda: outliers_table(analysis.outliers, texts)
 
 
 def figures_table(analysis: Analysis) -> RenderableType:

@@ -1,12 +1,14 @@
 """The look that all tables share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich import box
 from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from aiperf_spec.render.text import printable
 
 
 def table_of(
@@ -50,6 +52,22 @@ def titled(title: str, table: Table, notes: Sequence[str] = ()) -> RenderableTyp
     return Renderables(*parts)
 
 
-def spaced(parts: Iterable[RenderableType]) -> Renderables:
-    """Return tables and texts below each other, an empty line after each."""
-    return Renderables(*(each for part in parts for each in (part, "")))
+Part = Callable[[], RenderableType | None]
+"""Makes a table or a text; None where there is nothing to show."""
+
+
+def spaced(parts: Iterable[RenderableType | Part]) -> Renderables:
+    """Return tables and texts below each other, an empty line after each.
+
+    A part that makes one stands alone: where it fails, a line in its place says so, and the others are shown.
+    """
+    made = (_made(part) if callable(part) else part for part in parts)
+    return Renderables(*(each for part in made if part is not None for each in (part, "")))
+
+
+def _made(part: Part) -> RenderableType | None:
+    try:
+        return part()
+    except Exception as error:
+        what = f"A table that belongs here could not be made ({type(error).__name__}: {printable(str(error))})."
+        return Text(f"{what} Please report it.", style="red")

@@ -14,7 +14,7 @@ from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, Record
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
-from aiperf_spec.render.layout import spaced, table_of
+from aiperf_spec.render.layout import Part, spaced, table_of
 from aiperf_spec.render.requests import requests_table
 from aiperf_spec.render.server_side import drafter_text, reconciliation_table, server_timing_table
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
@@ -40,25 +40,24 @@ def brief_report(summary: Summary) -> RenderableType:
     return acceptance_table(summary)
 
 
-def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[RenderableType]:
-    yield run_table(result, summary)
+def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[Part]:
+    yield lambda: run_table(result, summary)
     if summary.errors:
-        yield errors_table(summary)
+        yield lambda: errors_table(summary)
     if not summary.succeeded:
         return
-    yield latency_table(summary)
-    if (table := server_timing_table(result)) is not None:
-        yield table
-    yield acceptance_table(summary)
+    yield lambda: latency_table(summary)
+    yield lambda: server_timing_table(result)
+    yield lambda: acceptance_table(summary)
     if summary.acceptance.steps:
-        yield histogram_table(summary.acceptance.histogram)
-    yield coverage_table(summary)
-    if result.reconciliation is not None:
-        yield reconciliation_table(result.reconciliation)
+        yield lambda: histogram_table(summary.acceptance.histogram)
+    yield lambda: coverage_table(summary)
+    if (found := result.reconciliation) is not None:
+        yield lambda: reconciliation_table(found)
     if summary.categories:
-        yield categories_table(summary.categories)
+        yield lambda: categories_table(summary.categories)
     if rows:
-        yield requests_table(result, rows)
+        yield lambda: requests_table(result, rows)
 
 
 def run_table(result: RunResult, summary: Summary) -> RenderableType:

@@ -1,5 +1,6 @@
 """Make text from a server or a file safe to show: it is data, never markup and never a terminal's command."""
 
+import json
 import unicodedata
 
 from rich.text import Text
@@ -15,6 +16,16 @@ def printable(text: str, limit: int = 200) -> str:
     if len(text) > limit or len(spelled) > limit:
         return spelled[: max(limit - 3, 0)] + "..."
     return spelled
+
+
+def spelled(document: str, *, as_json: bool = False) -> str:
+    """Return a document with every character but a line's end that commands a terminal spelled out, in JSON as JSON."""
+    spell = _json_escape if as_json else _spell
+    return "".join(spell(c) if c != "\n" and unicodedata.category(c) in _ESCAPED else c for c in document)
+
+
+def _json_escape(character: str) -> str:
+    return json.dumps(character)[1:-1]
 
 
 def _spell(character: str) -> str:

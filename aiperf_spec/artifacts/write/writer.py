@@ -1,6 +1,8 @@
 """Write a run's artifact folder: the one place that does."""
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,7 +16,7 @@ from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv,
 from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ArtifactError, ExportError
+from aiperf_spec.errors import ArtifactError, SpecProfileError, standing_alone
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RequestRecord, RunInfo, RunResult
 
@@ -32,7 +34,8 @@ class ArtifactWriter:
         self._folder: Path | None = None
         self._wall_offset_ns = 0
         self._files: dict[str, int] = {}
-        self._failure: ExportError | None = None
+        self._given_up: set[str] = set()
+        self._faults: list[SpecProfileError] = []
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +77,7 @@ class ArtifactWriter:
             ) from None
         self._folder = folder
         # Before the first request: a killed run can be repeated too.
-        self._replace(names.CONFIG_YAML, config_yaml(info, self._settings))
+        self._replace(names.CONFIG_YAML, lambda: config_yaml(info, self._settings))
         self._wall_offset_ns = info.wall_offset_ns
         return folder
 
@@ -86,49 +89,47 @@ class ArtifactWriter:
 
     def append(self, record: RequestRecord) -> None:
         """Write one record."""
-        if names.RECORDS_JSONL in self._files:
-            self._write(names.RECORDS_JSONL, record_line(record, self._wall_offset_ns))
-        if names.RAW_JSONL in self._files:
-            self._write(names.RAW_JSONL, raw_line(record, self._wall_offset_ns))
+        for name, line in ((names.RECORDS_JSONL, record_line), (names.RAW_JSONL, raw_line)):
+            if name in self._files and name not in self._given_up:
+                with standing_alone(self._shown(name), self._faults):
+                    self._write(name, line(record, self._wall_offset_ns))
 
     def _write(self, name: str, data: bytes) -> None:
-        if self._failure is not None:
-            return
         try:
             while data:
                 data = data[os.write(self._files[name], data) :]
-        except OSError as error:
-            self._failure = self._failed(name, error)
+        except OSError:
+            self._given_up.add(name)
+            raise
 
-    def _failed(self, name: str, error: OSError) -> ExportError:
-        return ExportError(
-            f"{str((self._folder or Path()) / name)!r} could not be written: {error.strerror or error}",
-            "free some space or choose another --artifact-dir; what is shown above was measured and stands",
-        )
+    def _shown(self, name: str) -> str:
+        return repr(str((self._folder or Path()) / name))
 
-    def finish(self, result: RunResult, summary: Summary, analysis: Analysis) -> ExportError | None:
-        """Write the summary files; return why, where something of the run could not be written: the first such."""
+    def finish(self, result: RunResult, summary: Summary, analysis: Analysis | None) -> list[SpecProfileError]:
+        """Write the summary files, each by itself; return why, where something of the run could not be written."""
         if self._folder is None:
-            return None
-        files = [(names.SUMMARY_JSON, summary_json(result, summary)), (names.SUMMARY_CSV, summary_csv(summary))]
+            return []
+        self._replace(names.SUMMARY_JSON, lambda: summary_json(result, summary))
+        self._replace(names.SUMMARY_CSV, lambda: summary_csv(summary))
         if (metrics := result.server_metrics) is not None:
-            document = server_metrics_json(metrics, result.run_id, result.reconciliation)
-            files += [
-                (names.SERVER_METRICS_JSON, document),
-                (names.SERVER_METRICS_CSV, server_metrics_csv(metrics, result.run_id)),
-            ]
-        files.append((names.ANALYSIS_JSON, analysis_json(analysis)))
-        for name, data in files:
-            self._replace(name, data)
-        return self._failure
+            self._replace(
+                names.SERVER_METRICS_JSON, lambda: server_metrics_json(metrics, result.run_id, result.reconciliation)
+            )
+            self._replace(names.SERVER_METRICS_CSV, lambda: server_metrics_csv(metrics, result.run_id))
+        if analysis is not None:
+            self._replace(names.ANALYSIS_JSON, lambda: analysis_json(analysis))
+        return self._faults
 
-    def _replace(self, name: str, data: bytes) -> None:
+    def _replace(self, name: str, make: Callable[[], bytes]) -> None:
         # Under a temporary name first: a reader never sees half a summary.
         assert self._folder is not None
         temporary = self._folder / f".{name}.tmp"
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(self._folder / name)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            self._failure = self._failure or self._failed(name, error)
+        with standing_alone(self._shown(name), self._faults):
+            data = make()
+            try:
+                temporary.write_bytes(data)
+                temporary.replace(self._folder / name)
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
