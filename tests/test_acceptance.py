@@ -250,3 +250,32 @@ def test_one_changed_count_is_refused_or_breaks_nothing(values: dict[str, Any], 
     else:
         changed[field] = value
     assert is_accepted(changed) is (not broken_identities(changed))
+
+
+@pytest.mark.parametrize(("sent", "other"), [(2.0, None), (2.004, None), (1.995, None), (1.9, 1.9), (2.4, 2.4)])
+def test_a_length_as_sent_parts_from_the_counts_by_more_than_rounding(sent: float, other: float | None) -> None:
+    found = SpecDecodeAcceptanceRecord(
+        engine="vllm",
+        mean_acceptance_length=sent,
+        draft_acceptance_rate=0.5,
+        acceptance_histogram={1: 4},
+        num_accepted_draft_tokens=4,
+        num_draft_tokens=8,
+        num_spec_steps=4,
+        num_spec_tokens=2,
+    )
+    assert (found.length, found.other_length, found.rate) == (2.0, other, 0.5)
+    assert found.mean_acceptance_length == sent
+
+
+def test_a_record_without_steps_has_no_length_and_no_rate() -> None:
+    found = SpecDecodeAcceptanceRecord(
+        engine="vllm",
+        mean_acceptance_length=1.0,
+        draft_acceptance_rate=0.0,
+        acceptance_histogram={},
+        num_accepted_draft_tokens=0,
+        num_draft_tokens=0,
+        num_spec_steps=0,
+    )
+    assert (found.length, found.other_length, found.rate) == (None, None, None)

@@ -148,6 +148,26 @@ def test_a_rate_of_conversations_is_that_of_their_starts_and_is_shown_as_such(
     assert f"{requests_a_second:.2f} requests/s" in shown
 
 
+def test_figures_are_of_the_counts_where_the_length_as_sent_is_another() -> None:
+    body = json.loads((Path(__file__).parent / "wire" / "vllm" / "chat-nonstream-n1.json").read_text())
+    report = body["metrics"]["speculative_decoding"]
+    counted = 1 + report["num_accepted_draft_tokens"] / report["num_spec_steps"]
+    report["mean_acceptance_length"] = 1.0
+    with answering(Answer(body)) as server:
+        result = run(server.url, model="m", request_count=5, streaming=False)
+    [said] = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.OTHER_LENGTH]
+    assert said.startswith("5 responses of 5 carry a mean acceptance length that their counts do not have: 1.00 on ")
+    assert f"is {counted:.2f}" in said
+    stats = summarise(result.records).record_stats
+    assert stats["spec_decode_acceptance_length"].avg == counted
+    assert stats["spec_decode_sent_acceptance_length"].avg == 1.0
+    report["mean_acceptance_length"] = counted
+    with answering(Answer(body)) as server:
+        result = run(server.url, model="m", request_count=1, streaming=False)
+    assert NoticeKind.OTHER_LENGTH not in {notice.kind for notice in result.notices}
+    assert "spec_decode_sent_acceptance_length" not in summarise(result.records).record_stats
+
+
 async def test_text_in_a_field_that_is_not_read_is_told() -> None:
     def thought(text: str) -> bytes:
         return event({"choices": [{"index": 0, "delta": {"thought [b]": text}}]})

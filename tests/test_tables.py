@@ -203,9 +203,15 @@ def test_every_notice_has_words() -> None:
         "max": 3.0,
         "moved": {"p99": (30.0, 20.0)},
         "adaptive": False,
+        "prompt": "q1",
+        "share": 0.3,
+        "correlation": 0.7,
+        "tokens": 4,
+        "happened": "accepted",
     }
     for kind in NoticeKind:
-        assert notice_text(Notice(kind, values))
+        own = {"sent": 2.0, "counted": 2.5} if kind is NoticeKind.OTHER_LENGTH else {}
+        assert notice_text(Notice(kind, {**values, **own}))
 
 
 def test_every_reason_has_words_and_no_word_is_for_nothing() -> None:

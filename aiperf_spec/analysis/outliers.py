@@ -74,7 +74,7 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
     reports = sum(1 for record in records if record.acceptance is not None)
     enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
     of_prompts: dict[tuple[str, int], RequestRecord] = {}
-    for record in sorted(enough, key=attrgetter("acceptance.mean_acceptance_length", "index")):
+    for record in sorted(enough, key=attrgetter("acceptance.length", "index")):
         of_prompts.setdefault((prompt_of(record), record.turn_index), record)
     chosen = tuple(
         Outlier(
@@ -82,12 +82,12 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
             prompt_id=record.prompt_id,
             turn_index=record.turn_index,
             category=record.category,
-            length=report.mean_acceptance_length,
+            length=length,
             steps=report.num_spec_steps,
             input_tokens=record.input_tokens,
         )
         for record in islice(of_prompts.values(), worst)
-        if (report := record.acceptance) is not None
+        if (report := record.acceptance) is not None and (length := report.length) is not None
     )
     return Outliers(chosen, len(enough), reports - len(enough))
 

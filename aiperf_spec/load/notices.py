@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.config.choices import EndpointType
@@ -48,7 +49,14 @@ def run_notices(
     for text in adapter_warnings:
         yield Notice(NoticeKind.ADAPTER, {"text": text})
     yield from _acceptance(result, good)
-    uncounted = sum(1 for r in good if r.acceptance is not None and not r.acceptance.proposed_counted)
+    reports = [record.acceptance for record in good if record.acceptance is not None]
+    other = [(sent, report.length or 1.0) for report in reports if (sent := report.other_length) is not None]
+    if other:
+        sent, counted = (fmean(lengths) for lengths in zip(*other, strict=True))
+        yield Notice(
+            NoticeKind.OTHER_LENGTH, {"count": len(other), "of": len(reports), "sent": sent, "counted": counted}
+        )
+    uncounted = sum(1 for report in reports if not report.proposed_counted)
     if uncounted:
         adaptive = result.drafter is not None and result.drafter.adaptive
         yield Notice(NoticeKind.PROPOSED_NOT_COUNTED, {"count": uncounted, "of": len(good), "adaptive": adaptive})

@@ -142,7 +142,7 @@ def _categories(good: list[RequestRecord]) -> dict[str, CategorySummary]:
 
 
 def _category(members: list[RequestRecord]) -> CategorySummary:
-    lengths = [record.acceptance.mean_acceptance_length for record in members if record.acceptance is not None]
+    lengths = [length for record in members if (found := record.acceptance) and (length := found.length) is not None]
     return CategorySummary(len(members), pool(members), math.fsum(lengths) / len(lengths) if lengths else None)
 
 

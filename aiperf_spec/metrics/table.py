@@ -122,11 +122,12 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     ),
     RecordMetric("output_sequence_length", "Output tokens", lambda r: r.output_tokens, "tokens"),
     RecordMetric("input_sequence_length", "Input tokens", lambda r: r.input_tokens, "tokens"),
-    _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.mean_acceptance_length, "ratio"),
+    _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.length, "ratio"),
+    _acceptance("spec_decode_sent_acceptance_length", "Length, as sent", lambda a: a.other_length, "ratio"),
     _acceptance(
         "spec_decode_draft_acceptance_rate",
         "Draft accept. rate",
-        lambda a: a.draft_acceptance_rate * 100 if a.proposed_counted else None,
+        lambda a: None if a.rate is None else a.rate * 100,
         "%",
     ),
     _acceptance(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, Strict, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, check_identities
+from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, ROUNDING, check_identities
 
 
 class DropReason(StrEnum):
@@ -50,9 +50,9 @@ class SpecDecodeAcceptanceRecord:
     engine: str = Field(min_length=1)
     """The adapter's name for the engine: "vllm", "tensorrt_llm", "sglang", or a plug-in's."""
     mean_acceptance_length: Figure = Field(ge=1)
-    """Tokens a verify step emitted, the bonus token included: 1 + accepted / steps."""
+    """As the engine sends it; figures are made of `length`."""
     draft_acceptance_rate: Figure = Field(ge=0, le=1)
-    """Accepted / proposed draft tokens, a fraction."""
+    """As the engine sends it, a fraction; figures are made of `rate`."""
     acceptance_histogram: dict[Annotated[int, Field(ge=0, le=MAX_DRAFT)], Count]
     """Accepted count -> verify steps that accepted as many; zero buckets are left out."""
     num_accepted_draft_tokens: Count
@@ -68,6 +68,22 @@ class SpecDecodeAcceptanceRecord:
     proposed_counted: bool = True
     """Whether `num_draft_tokens` is what was proposed; False where the engine computed it from settings that
     it did not draft with. The rate then means nothing."""
+
+    @property
+    def length(self) -> float | None:
+        """Return 1 + accepted / steps, the tokens that a verify step emitted; None without a step."""
+        return 1 + self.num_accepted_draft_tokens / self.num_spec_steps if self.num_spec_steps else None
+
+    @property
+    def other_length(self) -> float | None:
+        """Return the length that the engine sends where it is none of its counts; None where rounding explains it."""
+        apart = self.length is not None and abs(self.mean_acceptance_length - self.length) > ROUNDING + 1e-9
+        return self.mean_acceptance_length if apart else None
+
+    @property
+    def rate(self) -> float | None:
+        """Return accepted / proposed, a fraction; None where nothing was proposed, or it is not counted."""
+        return self.num_accepted_draft_tokens / self.proposed if self.proposed else None
 
     @property
     def proposed(self) -> int | None:

@@ -8,8 +8,8 @@ MAX_COUNT = 2**53 - 1
 """The largest count a record holds: beyond it JSON readers lose digits, so the figure could not be checked."""
 MAX_DRAFT = 10_000
 """The longest draft: figures by position are made for each, and no drafter comes near it."""
-_ROUNDING = 0.005
-"""What rounding to two decimals may add to a rate, or take from it."""
+ROUNDING = 0.005
+"""What rounding to two decimals may add to a length or a rate, or take from it."""
 
 
 def check_identities(
@@ -69,4 +69,4 @@ def sent_figures_hold(
     most = bound if bound is not None else max(histogram, default=0)
     if proposed == 0 and rate > 0:
         return False
-    return length <= most + 1 and abs(rate * proposed - accepted) <= _ROUNDING * proposed
+    return length <= most + 1 and abs(rate * proposed - accepted) <= ROUNDING * proposed

@@ -38,8 +38,8 @@ def _row(record: RequestRecord) -> list[RenderableType]:
         return [*start, "–", "–", "–", "–", ""]
     return [
         *start,
-        number(acceptance.mean_acceptance_length),
-        number(acceptance.draft_acceptance_rate * 100 if acceptance.proposed_counted else None, 1),
+        number(acceptance.length),
+        number(None if acceptance.rate is None else acceptance.rate * 100, 1),
         count(acceptance.num_spec_steps),
         f"{acceptance.num_accepted_draft_tokens}/{'–' if acceptance.proposed is None else acceptance.proposed}",
         Text(sparkline(acceptance.acceptance_histogram), style="cyan", no_wrap=True, overflow="crop"),

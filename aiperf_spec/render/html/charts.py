@@ -196,8 +196,8 @@ def acceptance_by_step_time(name: str, records: Sequence[RequestRecord], most: i
     pairs = []
     for record in records:
         report, times = record.acceptance, step_terms(record)
-        if report is not None and times is not None:
-            pairs.append((times[0] / times[1], report.mean_acceptance_length))
+        if report is not None and times is not None and report.length is not None:
+            pairs.append((times[0] / times[1], report.length))
     if not pairs:
         return ""
     drawn, note = _thinned(pairs, most)
