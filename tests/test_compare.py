@@ -292,3 +292,13 @@ def test_steps_without_a_draft_are_compared_where_there_are_any() -> None:
     assert row(comparison, POOLED_LENGTH).verdict is Verdict.NONE_SHOWN
     throughout = [request(i, (1, 2)) for i in range(6)]
     assert "drafted_share" not in {each.tag for each in against(throughout, throughout).rows}
+
+
+def test_a_side_that_does_not_scatter_is_no_basis_for_a_verdict() -> None:
+    always = [request(i, (4,) * 9, prompt=f"a{i}") for i in range(9)]
+    others = [request(i, (i % 3, 1) * 9, prompt=f"b{i}") for i in range(9)]
+    found = difference(always, others, length_terms, pair_up(always, others))
+    assert (found.paired, found.estimate.reason, found.p) == (False, Missing.NO_SPREAD, None)
+    # Over the same prompts it is the differences that scatter.
+    same = [replace(each, prompt_hash=f"hash of a{each.index}") for each in others]
+    assert difference(always, same, length_terms, pair_up(always, same)).p is not None

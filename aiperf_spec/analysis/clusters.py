@@ -1,14 +1,14 @@
 """What scatters as one, a prompt with all its turns and repeats; and what each adds to a ratio."""
 
-from array import array
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from aiperf_spec.models.prompt_sums import prompt_key
 from aiperf_spec.models.run import Phase, RequestRecord
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 Terms = tuple[float, float]
 """Numerator and denominator that one request, or cluster, adds to a ratio."""
@@ -38,27 +38,24 @@ def rate_terms(record: RequestRecord) -> Terms | None:
     return (report.num_accepted_draft_tokens, report.proposed) if report and report.proposed else None
 
 
-def clustered(records: Sequence[RequestRecord], read: Read) -> Iterator[Terms]:
-    """Yield each prompt's (a, b), its requests' added up; requests without terms, and prompts of them, left out."""
+def clustered(records: Sequence[RequestRecord], read: Read) -> Iterable[Terms]:
+    """Return each prompt's (a, b), its requests' added up; requests without terms, and prompts of them, left out."""
     return added_up(map(prompt_of, records), map(read, records))
 
 
-def added_up(keys: Iterable[Hashable], terms: Iterable[Terms | None]) -> Iterator[Terms]:
-    """Yield each cluster's (a, b) from those of its requests, clusters in the order in which they first appear."""
-    places: dict[Hashable, int] = {}
-    # 16 bytes a cluster, where a list of pairs of floats takes 120.
-    numerators, denominators = array("d"), array("d")
+def added_up(keys: Iterable[Hashable], terms: Iterable[Terms | None]) -> Iterable[Terms]:
+    """Return each cluster's (a, b) from those of its requests, clusters in the order in which they first appear."""
+    return sums_by_key(keys, terms).values()
+
+
+def sums_by_key(keys: Iterable[K], terms: Iterable[Terms | None]) -> dict[K, Terms]:
+    """Return the sums of the (a, b) of each key, in the order in which keys with any first come."""
+    sums: dict[K, Terms] = {}
     for key, each in zip(keys, terms, strict=True):
-        if each is None:
-            continue
-        place = places.setdefault(key, len(numerators))
-        if place == len(numerators):
-            numerators.append(each[0])
-            denominators.append(each[1])
-        else:
-            numerators[place] += each[0]
-            denominators[place] += each[1]
-    return zip(numerators, denominators, strict=True)
+        if each is not None:
+            before = sums.get(key)
+            sums[key] = each if before is None else (before[0] + each[0], before[1] + each[1])
+    return sums
 
 
 def grouped(records: Sequence[RequestRecord], key: Callable[[RequestRecord], T | None]) -> dict[T, list[RequestRecord]]:

@@ -145,22 +145,19 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
     passed = holds(figure.value, threshold)
     if not strict or judged.reason is Missing.NO_INTERVAL:
         return GateResult(gate, passed, figure, threshold)
-    if not _has_ends(gate.operator, judged):
-        return GateResult(gate, False, figure, threshold, reason=judged.reason, apart=apart)
-    passed = passed and _whole(gate.operator, judged, threshold)
-    return GateResult(gate, passed, figure, threshold, apart=apart)
+    whole = _whole(gate.operator, judged, threshold)
+    reason = judged.reason if whole is None else None
+    return GateResult(gate, passed and bool(whole), figure, threshold, reason=reason, apart=apart)
 
 
-def _has_ends(sign: str, judged: Estimate) -> bool:
-    # A gate in one direction does not need the end that it does not use.
-    return (judged.low is not None or sign in ("<=", "<")) and (judged.high is not None or sign in (">=", ">"))
-
-
-def _whole(sign: str, judged: Estimate, threshold: float) -> bool:
+def _whole(sign: str, judged: Estimate, threshold: float) -> bool | None:
+    """Say whether the interval meets the gate too; None where an end is missing that the gate uses."""
     low, high = judged.low, judged.high
-    if sign in (">=", ">") and low is not None:
-        return _OPERATORS[sign](low, threshold)
-    if sign in ("<=", "<") and high is not None:
-        return _OPERATORS[sign](high, threshold)
+    needed = [low] if sign in (">=", ">") else [high] if sign in ("<=", "<") else [low, high]
+    ends = [end for end in needed if end is not None]
+    if len(ends) < len(needed):
+        return None
+    if len(ends) == 1:
+        return _OPERATORS[sign](ends[0], threshold)
     # An interval is never one number: == asks no more than its value, != that the interval keeps clear.
-    return sign == "==" or low is None or high is None or not low <= threshold <= high
+    return sign == "==" or not ends[0] <= threshold <= ends[1]

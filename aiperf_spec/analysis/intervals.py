@@ -18,7 +18,7 @@ from aiperf_spec.analysis.statistics import NORMAL_975, interval_ranks, t_quanti
 
 MIN_CLUSTERS = 5
 """With fewer, the estimate of scatter is itself noise: "n too small" is the answer."""
-_NOISE = 1e-12
+NOISE = 1e-12
 """A relative difference that is arithmetic's, not the run's."""
 
 
@@ -72,7 +72,7 @@ def estimate(
     """
     if n < fewest:
         return missing(Missing.TOO_FEW, value, n)
-    if standard_error <= _NOISE * (abs(value) if size is None else size):
+    if standard_error <= NOISE * (abs(value) if size is None else size):
         return missing(Missing.NO_SPREAD, value, n)
     reach = t_quantile(df) * standard_error if df > 0 else math.inf
     if math.isinf(reach):
@@ -126,31 +126,17 @@ def as_rate(share: Estimate) -> Estimate:
 def ratio(terms: Iterable[Terms]) -> Estimate:
     """Return sum(a) / sum(b) over clusters (a, b), with its interval."""
     # A cluster with neither says nothing, and counting it would make few look like many.
-    numerators, denominators = _columns((a, b) for a, b in terms if a or b)
-    if not any(denominators):
-        return missing(Missing.NO_RECORDS, n=len(denominators))
-    return _linearised(numerators, denominators).estimate()
+    pairs = [(a, b) for a, b in terms if a or b]
+    return linearised(pairs).estimate() if any(b for _, b in pairs) else missing(Missing.NO_RECORDS, n=len(pairs))
 
 
 def linearised(pairs: Iterable[Terms]) -> Ratio:
     """Return the ratio of clusters (a, b); raises ZeroDivisionError without any b."""
-    return _linearised(*_columns(pairs))
-
-
-def _columns(pairs: Iterable[Terms]) -> tuple[array[float], array[float]]:
-    numerators, denominators = array("d"), array("d")
-    for a, b in pairs:
-        numerators.append(a)
-        denominators.append(b)
-    return numerators, denominators
-
-
-def _linearised(numerators: array[float], denominators: array[float]) -> Ratio:
-    total = math.fsum(denominators)
-    value = math.fsum(numerators) / total
-    pairs = zip(numerators, denominators, strict=True)
+    pairs = list(pairs)
+    total = math.fsum(b for _, b in pairs)
+    value = math.fsum(a for a, _ in pairs) / total
     terms = array("d", ((a - value * b) / (total - b) if total > b else 0.0 for a, b in pairs))
-    return Ratio(value, terms, effective_number(denominators) - 1)
+    return Ratio(value, terms, effective_number(b for _, b in pairs) - 1)
 
 
 def effective_number(weights: Iterable[float]) -> float:
@@ -214,11 +200,11 @@ def _independent(terms: Iterable[Terms]) -> float:
 
     Where all or none hit, nothing is known of the scatter within clusters: then each is taken to be of one piece.
     """
-    hits, requests = _columns(terms)
-    found, size, n = _linearised(hits, requests), math.fsum(requests), len(requests)
+    pairs = list(terms)
+    found, size, n = linearised(pairs), math.fsum(b for _, b in pairs), len(pairs)
     p = found.value
     if not 0 < p < 1:
-        return effective_number(requests)
+        return effective_number(b for _, b in pairs)
     variance = found.standard_error**2 * (n - 1) / n
     return min(p * (1 - p) / variance, size) if variance else size
 
@@ -228,7 +214,7 @@ def rank_correlation(r: float, n: int) -> Estimate:
 
     The standard error of atanh r is sqrt((1 + r^2 / 2) / (n - 3)), after Bonett and Wright.
     """
-    if abs(r) > 1 - _NOISE:
+    if abs(r) > 1 - NOISE:
         return missing(Missing.NO_SPREAD, r, n)
     reach = NORMAL_975 * math.sqrt((1 + r * r / 2) / (n - 3))
     return Estimate(r, math.tanh(math.atanh(r) - reach), math.tanh(math.atanh(r) + reach), n)

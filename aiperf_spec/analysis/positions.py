@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -120,12 +120,12 @@ class Tallies:
     reached: tuple[array[int], ...]
     at_risk: tuple[array[int], ...]
 
-    def risks(self, position: int) -> Iterator[Terms]:
-        """Yield each cluster's (steps that accepted the position, steps at risk of it)."""
+    def risks(self, position: int) -> Iterable[Terms]:
+        """Return each cluster's (steps that accepted the position, steps at risk of it)."""
         return added_up(self.keys, zip(self.reached[position - 1], self.at_risk[position - 1], strict=True))
 
-    def accepted_within(self, k: int) -> Iterator[Terms]:
-        """Yield each cluster's (tokens accepted at positions 1..k, steps)."""
+    def accepted_within(self, k: int) -> Iterable[Terms]:
+        """Return each cluster's (tokens accepted at positions 1..k, steps)."""
         # sum(min(accepted, k)) over the steps is the sum of those that reached 1, 2, ... k.
         return added_up(self.keys, zip(map(sum, zip(*self.reached[:k], strict=True)), self.steps, strict=True))
 

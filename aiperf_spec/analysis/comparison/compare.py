@@ -9,8 +9,8 @@ from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, R
 from aiperf_spec.analysis.comparison.pairing import (
     Difference,
     Pairing,
+    between,
     difference,
-    independent,
     pair_up,
     unjudged,
 )
@@ -261,7 +261,7 @@ def _value(read: Read, records: Sequence[RequestRecord]) -> float | None:
 
 def _between_runs(sides: Sequence[Sequence[float | None]]) -> Difference:
     base, candidate = ([(value, 1.0) for value in values if value is not None] for values in sides)
-    return independent(base, candidate, fewest=MIN_RUNS)
+    return between(base, candidate, fewest=MIN_RUNS)
 
 
 def _run_rows(repeats: _Repeats) -> list[Row]:

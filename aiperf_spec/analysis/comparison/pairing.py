@@ -1,12 +1,11 @@
 """Two runs over the same prompts: which requests belong together, and the difference of a figure between them."""
 
 import math
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.analysis.clusters import Read, Terms, clustered, prompt_of
-from aiperf_spec.analysis.intervals import MIN_CLUSTERS, Estimate, Ratio, estimate, linearised, missing, scatter
+from aiperf_spec.analysis.clusters import Read, Terms, added_up, clustered, prompt_of, sums_by_key
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS, NOISE, Estimate, estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import t_two_sided_p
 from aiperf_spec.models.prompt_sums import prompt_key
@@ -84,99 +83,61 @@ def difference(
 ) -> Difference:
     """Return R(candidate) - factor * R(base), R = offset + sum(a) / sum(b), where `read` gives a request's (a, b).
 
-    Paired: over the prompts that have the figure in both runs, each with its turns and repeats added up; s.e. from the
-    differences of the jackknife's terms. Otherwise the runs are independent, see `independent`.
+    Paired: over the prompts that have the figure in both runs, each with its turns and repeats added up. Otherwise the
+    runs are independent.
     """
     if pairing.paired:
-        mine, theirs = _by_key(base, read, pairing), _by_key(candidate, read, pairing)
-        keys = mine.keys() & theirs.keys()
-        before, after = _by_prompt(mine, keys), _by_prompt(theirs, keys)
+        mine, theirs = (sums_by_key(map(pairing.key, records), map(read, records)) for records in (base, candidate))
+        keys = [key for key in mine if key in theirs and key in pairing.pairs]
+        sides = [added_up([prompt for prompt, _ in keys], [sums[key] for key in keys]) for sums in (mine, theirs)]
+        before, after = map(list, sides)
         if len(before) >= MIN_CLUSTERS:
-            return _paired(before, [after[prompt] for prompt in before], factor=factor, offset=offset)
-    return independent(clustered(base, read), clustered(candidate, read), factor=factor, offset=offset)
+            return between(before, after, factor=factor, offset=offset, paired=True)
+    return between(clustered(base, read), clustered(candidate, read), factor=factor, offset=offset)
 
 
-def _by_key(records: Iterable[RequestRecord], read: Read, pairing: Pairing) -> dict[Key, Terms]:
-    sums: dict[Key, Terms] = {}
-    for record in records:
-        key = pairing.key(record)
-        if key in pairing.pairs and (terms := read(record)) is not None:
-            a, b = sums.get(key, (0, 0))
-            sums[key] = (a + terms[0], b + terms[1])
-    return sums
-
-
-def _by_prompt(sums: dict[Key, Terms], keys: set[Key]) -> dict[str, Terms]:
-    prompts: dict[str, Terms] = {}
-    for key, (a, b) in sums.items():
-        if key in keys:
-            before = prompts.get(key[0], (0, 0))
-            prompts[key[0]] = (before[0] + a, before[1] + b)
-    return prompts
-
-
-def _paired(before: dict[str, Terms], after: list[Terms], *, factor: float, offset: float) -> Difference:
-    if not any(b for _, b in before.values()) or not any(b for _, b in after):
-        return Difference(None, None, missing(Missing.NO_RECORDS), None, paired=True)
-    base, candidate = linearised(before.values()), linearised(after)
-    terms = array("d", (mine - factor * theirs for mine, theirs in zip(candidate.terms, base.terms, strict=True)))
-    df = min(base.df, candidate.df)
-    return _judged(base, candidate, scatter(terms), df, MIN_CLUSTERS, factor=factor, offset=offset, paired=True)
-
-
-def independent(
+def between(
     base: Iterable[Terms],
     candidate: Iterable[Terms],
     *,
     factor: float = 1.0,
     offset: float = 0.0,
+    paired: bool = False,
     fewest: int = MIN_CLUSTERS,
 ) -> Difference:
-    """Return the difference of two ratios whose clusters have nothing to do with each other, at Welch's df.
+    """Return the difference of two ratios from their clusters' (a, b), which belong together in order where `paired`.
 
-    Below `fewest` clusters a side there is neither interval nor p.
+    The s.e. of paired ones is that of the differences of the jackknife's terms; independent ones have Welch's df, and
+    each has to scatter. Below `fewest` clusters a side there is neither interval nor p.
     """
-    sides = [[(a, b) for a, b in terms if a or b] for terms in (base, candidate)]
+    sides = [terms if paired else [(a, b) for a, b in terms if a or b] for terms in map(list, (base, candidate))]
     known = [linearised(terms) if any(b for _, b in terms) else None for terms in sides]
+    one, other = (None if each is None else each.value + offset for each in known)
     before, after = known
-    if before is None or after is None:
-        one = [None if each is None else each.value + offset for each in known]
-        reason = Missing.NO_RECORDS if one == [None, None] else Missing.NOT_IN_BOTH
-        return Difference(one[0], one[1], missing(reason), None, paired=False)
-    errors = factor * before.standard_error, after.standard_error
-    df = _welch(errors, (before.df, after.df))
-    return _judged(before, after, math.hypot(*errors), df, fewest, factor=factor, offset=offset, paired=False)
+    if before is None or after is None or one is None or other is None:
+        reason = Missing.NO_RECORDS if one is None and other is None else Missing.NOT_IN_BOTH
+        return Difference(one, other, missing(reason), None, paired)
+    if paired:
+        error = scatter([late - factor * early for early, late in zip(before.terms, after.terms, strict=True)])
+        df = min(before.df, after.df)
+    else:
+        errors = factor * before.standard_error, after.standard_error
+        error, df = math.hypot(*errors), _welch(errors, (before.df, after.df))
+    apart, size = other - factor * one, max(abs(one), abs(other))
+    # Differences of the last bit are the arithmetic's, not the runs'.
+    apart = 0.0 if abs(apart) <= NOISE * size else apart
+    given = estimate(apart, error, min(before.n, after.n), df, size=size, fewest=fewest)
+    if not paired and given.has_interval and min(before.standard_error, after.standard_error) <= NOISE * size:
+        given = missing(Missing.NO_SPREAD, apart, given.n)
+    same = given.reason is Missing.NO_SPREAD and not apart
+    p = t_two_sided_p(apart / error, df) if given.has_interval else 1.0 if same else None
+    return Difference(one, other, given, p, paired)
 
 
 def _welch(errors: tuple[float, float], freedom: tuple[float, float]) -> float:
     squares = [error * error for error in errors]
     parts = sum(square * square / df for square, df in zip(squares, freedom, strict=True) if square and df > 0)
     return sum(squares) ** 2 / parts if parts else 0.0
-
-
-def _judged(
-    base: Ratio,
-    candidate: Ratio,
-    error: float,
-    df: float,
-    fewest: int,
-    *,
-    factor: float,
-    offset: float,
-    paired: bool,
-) -> Difference:
-    before, after = base.value + offset, candidate.value + offset
-    apart, size = after - factor * before, max(abs(before), abs(after))
-    # Differences of the last bit are the arithmetic's, not the runs'.
-    if abs(apart) <= 1e-12 * size:
-        apart = 0.0
-    given = estimate(apart, error, min(base.n, candidate.n), df, size=size, fewest=fewest)
-    p = None
-    if given.has_interval:
-        p = t_two_sided_p(apart / error, df)
-    elif given.reason is Missing.NO_SPREAD and not apart:
-        p = 1.0
-    return Difference(before, after, given, p, paired)
 
 
 def unjudged(found: Difference, reason: Missing) -> Difference:
