@@ -7,11 +7,15 @@ result = profile(ProfileConfig(url="http://127.0.0.1:8000", model="my-model", co
 print(summarise(result.records).acceptance.length)
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 from aiperf_spec.version import __version__
 
+# Importing `typing` would be the longest part of the time in which Ctrl-C is not the command's own yet.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from aiperf_spec.config.settings import ProfileConfig, ReportSettings
     from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
     from aiperf_spec.models.response import ParsedResponse

@@ -1,5 +1,7 @@
 """Errors that a command turns into an exit code and one or two lines, never a traceback."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -18,7 +20,12 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """Ended by Ctrl-C, after writing what was finished."""
     TERMINATED = 143
-    """Ended by SIGTERM, after writing what was finished."""
+    """Ended by SIGTERM or SIGHUP, after writing what was finished."""
+
+    @classmethod
+    def of_signal(cls, name: str) -> ExitCode:
+        """Return the code of a run that a signal ended, by the signal's name."""
+        return cls.INTERRUPTED if name == "SIGINT" else cls.TERMINATED
 
 
 class SpecProfileError(Exception):
@@ -64,7 +71,7 @@ class StoppedError(SpecProfileError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stopped by {reason} before the first request")
-        self.exit_code = ExitCode.TERMINATED if reason == "SIGTERM" else ExitCode.INTERRUPTED
+        self.exit_code = ExitCode.of_signal(reason)
 
 
 class ArtifactError(SpecProfileError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import sysconfig
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +26,7 @@ from tests.waiting import PATIENCE_SECONDS, lines_of, wait_until
 SCRIPT = str(Path(sysconfig.get_path("scripts")) / "spec-profile")
 
 
-def start(*arguments: str, limit: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+def start(*arguments: str, limit: Callable[[], object] | None = None) -> subprocess.Popen[str]:
     environment = {**os.environ, "COLUMNS": "100"}
     return subprocess.Popen(
         [SCRIPT, *arguments],
@@ -41,7 +43,7 @@ def finished(process: subprocess.Popen[str]) -> tuple[str, str]:
     return process.communicate(timeout=PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_reports_what_is_finished(
     number: signal.Signals, code: int, simulate: Simulate, tmp_path: Path
 ) -> None:
@@ -54,6 +56,8 @@ def test_a_signal_reports_what_is_finished(
         *("--artifact-dir", str(out), "--temperature", "0", "--export-level", "raw"),
     )
     wait_until(lambda: Counter(entry["fault"] for entry in simulator.ledger())["stall"] == 8, "eight stalls", process)
+    # Twice at once, as `timeout` does: to the process, and to its group.
+    process.send_signal(number)
     process.send_signal(number)
     stdout, stderr = finished(process)
     assert process.returncode == code
@@ -105,10 +109,64 @@ def test_a_second_signal_leaves_at_once(number: signal.Signals, code: int, simul
     assert process.stdout is not None
     assert process.stdout.readline() == "stopping\n"
     assert process.poll() is None
+    # Later than what counts as one with the first.
+    time.sleep(0.1)
     process.send_signal(number)
     assert finished(process) == ("", "")
     assert process.returncode == code
     assert load_records(out).unreadable == ()
+
+
+def test_a_hangup_that_is_ignored_is_ignored(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    load = ("--request-count", "300", "--concurrency", "8", "--max-tokens", "20")
+    process = start(
+        *("--url", simulate("vllm").url, *load, "--artifact-dir", str(out)),
+        limit=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    wait_until(lambda: lines_of(out / "profile_export.jsonl") >= 20, "twenty records", process)
+    process.send_signal(signal.SIGHUP)
+    stdout, _ = finished(process)
+    assert process.returncode == 0
+    assert "300 of 300 requests succeeded" in stdout
+
+
+# The command as it is started, told what its modules are while it imports them.
+IMPORTING = """
+import os, signal, sys
+from aiperf_spec.cli import main
+
+module = sys.argv.pop()
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+sys.argv[1:] = ["--url", "http://127.0.0.1:9", "--model", "m"]
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["aiperf_spec.cli.app", "rich", "pydantic", "aiperf_spec.profiling"])
+def test_an_interrupt_while_modules_are_imported_ends_quietly(module: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", IMPORTING, module], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+def test_a_folder_that_was_removed_is_not_named_as_the_result(simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    load = ("--request-count", "100000", "--concurrency", "4", "--max-tokens", "20")
+    process = start("--url", simulate("vllm").url, *load, "--artifact-dir", str(out))
+    wait_until(lambda: lines_of(out / "profile_export.jsonl") >= 20, "twenty records", process)
+    shutil.rmtree(out)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = finished(process)
+    assert "requests succeeded" in stdout
+    assert "could not be written" in stderr
+    assert "results:" not in stderr
+    assert not out.exists()
 
 
 def test_a_killed_run_leaves_every_finished_request(simulate: Simulate, tmp_path: Path) -> None:

@@ -62,3 +62,15 @@ def test_what_can_be_refused_is_refused_before_the_first_request(hooks: Hooks, t
     with pytest.raises(ConfigError, match="is a run with speculation"):
         profile(other, hooks, ReportSettings(baseline=tmp_path / "run"))
     assert SENT == []
+
+
+@pytest.mark.parametrize("name", [".profile_export_aiperf.json.tmp", ".config.yaml.tmp", "profile_export.jsonl"])
+def test_no_link_in_the_folder_is_followed(name: str, hooks: Hooks, tmp_path: Path) -> None:
+    out, elsewhere = tmp_path / "run", tmp_path / "precious"
+    out.mkdir()
+    elsewhere.write_text("mine")
+    (out / name).symlink_to(elsewhere)
+    profile(ProfileConfig(url="h:1", request_count=1, server_metrics=False, artifact_dir=out, overwrite=True), hooks)
+    assert elsewhere.read_text() == "mine"
+    assert not any(file.is_symlink() for file in out.iterdir())
+    assert len((out / "profile_export.jsonl").read_bytes().splitlines()) == 1

@@ -1,14 +1,14 @@
 """The command line."""
 
-import os
-import sys
-
-from aiperf_spec.errors import SpecProfileError
-
 
 def main() -> None:
     """Run `spec-profile`."""
+    from aiperf_spec.cli.interrupt import leave_at_once_on_interrupt
+
+    leave_at_once_on_interrupt()
     import gc
+
+    from aiperf_spec.errors import SpecProfileError
 
     _open_standard_streams()
     # Importing makes many thousands of objects and next to no garbage.
@@ -29,6 +29,9 @@ def main() -> None:
 
 def _open_standard_streams() -> None:
     """Put the null device where a standard stream was closed: the first socket would take its number and its output."""
+    import os
+    import sys
+
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

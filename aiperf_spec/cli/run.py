@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,7 +35,8 @@ from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
 
-_EXIT_CODES = {"SIGINT": ExitCode.INTERRUPTED, "SIGTERM": ExitCode.TERMINATED}
+_ONE_SIGNAL_SECONDS = 0.05
+"""`timeout` and others signal a process and then its group: what comes so soon is no second wish."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +52,7 @@ class MeasuredRun:
     def exit_code(self) -> ExitCode:
         """How the command ends: a signal's code, 1 where nothing succeeded, else 0."""
         if self.result.stopped_by is not None:
-            return _EXIT_CODES[self.result.stopped_by]
+            return ExitCode.of_signal(self.result.stopped_by)
         return ExitCode.OK if self.summary.succeeded else ExitCode.NO_SUCCESS
 
 
@@ -103,17 +106,23 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
 
 
 def stop_on_signals(stop: Stop) -> None:
-    """Let a first SIGINT or SIGTERM stop the run, and a second leave at once; called within the run's loop."""
+    """Let a first SIGINT, SIGTERM or SIGHUP stop the run, and a second leave at once; called within the run's loop."""
     loop = asyncio.get_running_loop()
+    stopped_at = math.inf
 
     def handle(name: str) -> None:
-        if stop.reason is not None:
+        nonlocal stopped_at
+        if stop.reason is None:
+            stopped_at = time.monotonic()
+            stop.request(name)
+        elif time.monotonic() - stopped_at > _ONE_SIGNAL_SECONDS:
             # At once means without waiting for anything: every finished request is in its file already.
-            os._exit(_EXIT_CODES[name])
-        stop.request(name)
+            os._exit(ExitCode.of_signal(name))
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, handle, number.name)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # `nohup` has SIGHUP ignored, and means it.
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, handle, number.name)
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
@@ -137,9 +146,12 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
     with standing_alone("the list of notices", measured.faults):
         for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
             note(notice_text(notice))
-    if result.artifact_dir is not None:
-        wrote = SUMMARY_JSON if (result.artifact_dir / SUMMARY_JSON).exists() else RECORDS_JSONL
-        stderr().print(Text(f"results: {result.artifact_dir / wrote}"), soft_wrap=True)
+    if (folder := result.artifact_dir) is not None:
+        # None of them is there where the folder was removed meanwhile.
+        for name in (SUMMARY_JSON, RECORDS_JSONL):
+            if (folder / name).exists():
+                stderr().print(Text(f"results: {folder / name}"), soft_wrap=True)
+                break
 
 
 def _dry_run(config: ProfileConfig) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from aiperf_spec.cli.interrupt import raise_on_interrupt
 from aiperf_spec.errors import ExitCode, ExportError, SpecProfileError
 from aiperf_spec.render.text import printable, spelled
 
@@ -84,6 +85,7 @@ def write_file(option: str, file: Path, data: bytes) -> None:
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Turn a `SpecProfileError` into a line or two on stderr and its exit code: the one place that does."""
+    raise_on_interrupt()
     try:
         yield
     except SpecProfileError as error:

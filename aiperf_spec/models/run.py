@@ -294,7 +294,7 @@ class RunInfo:
 class RunResult(RunInfo):
     """A run that has ended: every record in the order in which requests ended, and what is to be said of them.
 
-    `stopped_by` names the signal that ended the run early ("SIGINT", "SIGTERM"), or is None.
+    `stopped_by` names the signal that ended the run early ("SIGINT", "SIGTERM", "SIGHUP"), or is None.
     """
 
     records: Sequence[RequestRecord] = ()

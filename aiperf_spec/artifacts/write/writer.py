@@ -55,7 +55,7 @@ class ArtifactWriter:
         folder = self._config.artifact_dir or names.default_folder(info)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            taken = [name for name in names.ALL if (folder / name).exists()]
+            taken = [name for name in names.ALL if os.path.lexists(folder / name)]
             if taken and not self._config.overwrite:
                 raise ArtifactError(
                     f"--artifact-dir {str(folder)!r} already holds a run ({taken[0]})",
@@ -64,11 +64,11 @@ class ArtifactWriter:
             for name in taken:
                 (folder / name).unlink()
             for name in self._appended():
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC
-                self._files[name] = os.open(folder / name, flags, 0o644)
+                self._files[name] = _new(folder / name)
             # The summary is written last, but whether it can be is to be known first.
             probe = folder / f".{names.SUMMARY_JSON}.tmp"
-            probe.write_bytes(b"")
+            probe.unlink(missing_ok=True)
+            os.close(_new(probe))
             probe.unlink()
         except OSError as error:
             raise ArtifactError(
@@ -127,9 +127,16 @@ class ArtifactWriter:
         with standing_alone(self._shown(name), self._faults):
             data = make()
             try:
-                temporary.write_bytes(data)
+                temporary.unlink(missing_ok=True)
+                with open(_new(temporary), "wb") as file:
+                    file.write(data)
                 temporary.replace(self._folder / name)
             except OSError:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)
                 raise
+
+
+def _new(file: Path) -> int:
+    """Return the descriptor of a new file: what stands in its place, such as a link, is not written to."""
+    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
