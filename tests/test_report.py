@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
-from aiperf_spec.analysis.clusters import clustered, prompt_of
+from aiperf_spec.analysis.clusters import clustered, measured, prompt_of
 from aiperf_spec.analysis.intervals import ratio
 from aiperf_spec.analysis.matrix import RunFigures, build_matrix, order_columns
 from aiperf_spec.artifacts.read import totals as totals_module
@@ -27,6 +28,7 @@ from aiperf_spec.artifacts.read.totals import read_totals
 from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.choices import ReportMetric, ReportSource
+from aiperf_spec.metrics.pooled import pool
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from tests.records import failed, record
@@ -89,6 +91,8 @@ def test_the_paper_matrix_of_aiperfs_run() -> None:
     assert lines[3].split() == ["tinycode", "1.98", "1.77", "4.24", "1.62", "2.40", "2.01"]
     assert lines[4].split() == ["n=6", "n=4", "n=2", "n=4", "n=16"]
     assert "records: vllm-speedbench" in result.stdout
+    assert "vllm-speedbench: 46 % of its decode steps had a draft" in result.stdout
+    assert "of its decode steps" not in report(PEER, "--metric", "throughput").stdout
 
 
 @pytest.mark.parametrize("source", ["summary", "server-metrics", "server"])
@@ -283,7 +287,7 @@ NAMES = st.sampled_from(["qa", "coding", "a,b", 'quo"te', "back\\slash", "日本
 
 @st.composite
 def some_records(draw: st.DrawFn) -> list[RequestRecord]:
-    records = []
+    records, counted = [], draw(st.booleans())
     for index in range(draw(st.integers(0, 25))):
         kind = draw(st.sampled_from(["ok", "ok", "ok", "failed", "warmup", "silent"]))
         category = draw(st.none() | NAMES) or None
@@ -300,10 +304,12 @@ def some_records(draw: st.DrawFn) -> list[RequestRecord]:
             contents=tuple(range(1, draw(st.integers(2, 9)))),
             tokens=5,
             histogram=None if silent else histogram,
-            reason=DropReason.ABSENT if silent else None,
+            reason=draw(st.sampled_from([DropReason.ABSENT, DropReason.ZERO_STEP])) if silent else None,
             category=category,
             phase=phase,
         )
+        if one.acceptance is not None and (counted or draw(st.booleans())):
+            one.acceptance = replace(one.acceptance, completion_tokens=draw(st.integers(1, 200)))
         one.prompt_id = '"benchmark_phase":"warmup","error":{'
         records.append(one)
     return records
@@ -337,14 +343,15 @@ def test_parts_add_up_to_what_the_whole_file_holds(
         if one.phase is Phase.PROFILING and one.succeeded:
             succeeded += 1
             if (a := one.acceptance) is not None:
-                pool = expected.setdefault(one.category, CategoryTotals())
-                pool.add(prompt_of(one), a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
+                totals = expected.setdefault(one.category, CategoryTotals())
+                totals.add(prompt_of(one), a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
     found = totals_module.RecordTotals()
     edges = [len(data) * i // parts for i in range(parts + 1)]
     for start, end in pairwise(edges):
         found.take(read_part(path, start, end))
     assert found.categories == expected
     assert (found.succeeded, found.unreadable) == (succeeded, 0)
+    assert found.undrafted == pool(measured(load_records(folder).records)).undrafted
 
 
 def test_large_files_are_read_by_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

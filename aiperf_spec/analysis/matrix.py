@@ -69,6 +69,8 @@ class RunFigures:
     gauge: bool = False
     succeeded: int | None = None
     unreadable: int = 0
+    drafted_share: float | None = None
+    """Verify steps / decode steps, a fraction; None where the source does not say."""
 
     @property
     def columns(self) -> set[str]:

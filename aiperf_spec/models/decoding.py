@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.identities import undrafted_steps
 from aiperf_spec.models.run import RequestRecord
 
 _DRAFTED_THROUGHOUT = 0.99
@@ -60,6 +61,6 @@ def decoding(record: RequestRecord) -> Decoding | None:
     if not report.completion_tokens:
         return None
     tokens, accepted, steps = report.completion_tokens, report.num_accepted_draft_tokens, report.num_spec_steps
-    left = tokens - 1 - accepted - steps
     cut = report.per_step_accepted[-1] if report.per_step_accepted else max(report.acceptance_histogram, default=0)
-    return Decoding(tokens, accepted, steps, max(0, left), max(0, left + cut))
+    least, most = (undrafted_steps(tokens, accepted - hidden, steps) for hidden in (0, cut))
+    return Decoding(tokens, accepted, steps, least, most)

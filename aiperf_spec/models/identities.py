@@ -12,6 +12,14 @@ ROUNDING = 0.005
 """What rounding to two decimals may add to a length or a rate, or take from it."""
 
 
+def undrafted_steps(tokens: int, accepted: int, steps: int) -> int:
+    """Return how many decode steps ran without a draft, at the least.
+
+    They gave the completion tokens that neither the prompt's own pass nor a verify step gave, one each.
+    """
+    return max(0, tokens - 1 - accepted - steps)
+
+
 def check_identities(
     *,
     histogram: Mapping[int, int],

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
+from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.text import count, middle, number, plural, printable
 from aiperf_spec.render.words import WORDS
@@ -102,6 +103,12 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     )
     if intervals:
         lines.append("Ranges are 95 %, over prompts with all their turns and repeats; none is given below 5 prompts.")
+    lines += [
+        f"{printable(' '.join(run.names), 80)}: {100 * run.drafted_share:.0f} % of its decode steps had a draft, and "
+        "the others are in no length and no rate; --analysis has the tokens per decode step."
+        for run in matrix.runs
+        if run.drafted_share is not None and some_undrafted(run.drafted_share) and not rates
+    ]
     lines += [
         f"{printable(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."
         for run in matrix.runs

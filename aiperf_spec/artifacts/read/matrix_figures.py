@@ -49,6 +49,7 @@ def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
         return figures
     totals = run.totals()
     figures.succeeded, figures.unreadable = totals.succeeded, totals.unreadable
+    figures.drafted_share = totals.drafted_share
     for category, total in totals.categories.items():
         if total.steps:
             figures.pools.setdefault(category or fallback, CategoryTotals()).merge(total)
@@ -80,6 +81,7 @@ def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:
         requests = found("spec_decode_acceptance_length", "count")
         accepted, steps = found("total_accepted_draft_tokens"), found("total_spec_decode_steps")
         proposed = found("total_draft_tokens")
+        figures.drafted_share = found("drafted_share")
         if accepted is not None and proposed is not None and steps:
             figures.pools[column] = CategoryTotals(round(requests or 0), round(accepted), round(steps), round(proposed))
             return figures

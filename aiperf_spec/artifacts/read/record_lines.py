@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,13 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 from aiperf_spec.artifacts.read.files import lines
-from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, check_identities, sent_figures_hold
+from aiperf_spec.models.identities import (
+    MAX_COUNT,
+    MAX_DRAFT,
+    check_identities,
+    sent_figures_hold,
+    undrafted_steps,
+)
 from aiperf_spec.models.prompt_sums import PromptSums, prompt_key
 
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
@@ -134,11 +141,24 @@ class RecordLine(Struct, gc=False):
         return self.error is None and metadata.benchmark_phase == "profiling" and metadata.phase_kind != "warmup"
 
 
+class _Tokens(Struct):
+    value: _Whole
+
+
+class _Metrics(Struct):
+    output_sequence_length: _Tokens
+
+
+class _TokensLine(Struct):
+    metrics: _Metrics
+
+
 NO_RECORD = (ValueError, RecursionError)
 """What a line raises that is no record."""
 _METRICS = b'},"metrics":{'
 _ACCEPTANCE = b'"}},"spec_decode_acceptance":{'
 _decode = Decoder(RecordLine).decode
+_decode_tokens = Decoder(_TokensLine).decode
 
 
 def decode_line(text: bytes) -> RecordLine:
@@ -165,12 +185,15 @@ class Sums:
     categories: dict[str | None, PromptSums] = field(default_factory=dict)
     succeeded: int = 0
     unreadable: int = 0
+    undrafted: int | None = 0
+    """Decode steps without a draft; None where tokens of a request with acceptance were not counted."""
 
 
 def read_part(path: Path, start: int, end: int | None) -> Sums:
     """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
     part = Sums()
     categories: defaultdict[str | None, PromptSums] = defaultdict(PromptSums)
+    undrafted, uncounted = 0, False
     for text in lines(path, start, end):
         try:
             line = decode_line(text)
@@ -183,9 +206,17 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
             if found is not None:
                 prompt = prompt_key(metadata.prompt_hash, metadata.conversation_id, metadata.session_num)
                 proposed = found.num_draft_tokens if found.proposed_counted else None
-                counts = found.num_accepted_draft_tokens, found.num_spec_steps, proposed
-                categories[metadata.source_kind or None].add(prompt, 1, *counts)
+                accepted, steps = found.num_accepted_draft_tokens, found.num_spec_steps
+                categories[metadata.source_kind or None].add(prompt, 1, accepted, steps, proposed)
+                if tokens := found.completion_tokens:
+                    undrafted += undrafted_steps(tokens, accepted, steps)
+                else:
+                    uncounted = True
+            elif line.spec_decode_drop_reason == "zero_step":
+                with suppress(*NO_RECORD):
+                    undrafted += undrafted_steps(_decode_tokens(text).metrics.output_sequence_length.value, 0, 0)
     part.categories.update(categories)
+    part.undrafted = None if uncounted else undrafted
     return part
 
 

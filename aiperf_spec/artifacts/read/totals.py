@@ -12,6 +12,7 @@ from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import existing, unreadable
 from aiperf_spec.artifacts.read.record_lines import Sums, ignore_interrupt, read_part
 from aiperf_spec.artifacts.read.records import LoadedRecords
+from aiperf_spec.metrics.pooled import pool
 
 _SHARE = 128 << 20
 """Bytes for which another process is worth its start."""
@@ -23,12 +24,19 @@ class RecordTotals:
     """What a run's records add up to: successful profiled requests with an acceptance record, by category.
 
     None is the category of records that have none. `succeeded` counts all that succeeded, `unreadable` the lines that
-    are no record.
+    are no record, `undrafted` the decode steps without a draft; it is None where tokens were not counted.
     """
 
     categories: dict[str | None, CategoryTotals] = field(default_factory=dict)
     succeeded: int = 0
     unreadable: int = 0
+    undrafted: int | None = 0
+
+    @property
+    def drafted_share(self) -> float | None:
+        """Verify steps / decode steps, a fraction; None where they are not known."""
+        steps = sum(total.steps for total in self.categories.values())
+        return None if self.undrafted is None or not steps else steps / (steps + self.undrafted)
 
     def take(self, part: Sums) -> None:
         """Add the records of a part of the file."""
@@ -36,6 +44,8 @@ class RecordTotals:
             self.categories.setdefault(category, CategoryTotals()).merge(CategoryTotals.of(prompts))
         self.succeeded += part.succeeded
         self.unreadable += part.unreadable
+        both = self.undrafted is not None and part.undrafted is not None
+        self.undrafted = (self.undrafted or 0) + (part.undrafted or 0) if both else None
 
 
 def read_totals(folder: Path) -> RecordTotals:
@@ -72,7 +82,9 @@ def _in_processes(path: Path) -> RecordTotals:
 def add_up(loaded: LoadedRecords) -> RecordTotals:
     """Return the totals of records that are at hand; the same as `read_totals` returns of their file."""
     totals = RecordTotals(unreadable=len(loaded.unreadable))
-    for record in measured(loaded.records):
+    records = measured(loaded.records)
+    totals.undrafted = pool(records).undrafted
+    for record in records:
         totals.succeeded += 1
         if (found := record.acceptance) is not None:
             category = totals.categories.setdefault(record.category, CategoryTotals())
