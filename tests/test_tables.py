@@ -203,6 +203,7 @@ def test_every_notice_has_words() -> None:
         "max": 3.0,
         "moved": {"p99": (30.0, 20.0)},
         "adaptive": False,
+        "by_usage": True,
         "prompt": "q1",
         "share": 0.3,
         "correlation": 0.7,

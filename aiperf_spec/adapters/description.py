@@ -31,6 +31,10 @@ class EngineCounters:
     accepted_drafts: str | None = None
     accepted_per_position: str | None = None
     finished_requests: str | None = None
+    prompt_tokens: str | None = None
+    """Prompt tokens that were looked up in the prefix cache."""
+    cached_tokens: str | None = None
+    """Those that were found there."""
     length_gauge: str | None = None
     rate_gauge: str | None = None
     prefix_without_drafter: str | None = None

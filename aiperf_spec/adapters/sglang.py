@@ -42,6 +42,8 @@ class SGLangAdapter(PayloadAdapter):
         counters=EngineCounters(
             verify_steps="sglang:spec_verify_calls",
             finished_requests="sglang:num_requests",
+            prompt_tokens="sglang:prompt_tokens",
+            cached_tokens="sglang:cached_tokens",
             length_gauge="sglang:spec_accept_length",
             rate_gauge="sglang:spec_accept_rate",
         ),

@@ -40,6 +40,8 @@ class VLLMAdapter(PayloadAdapter):
             accepted_drafts="vllm:spec_decode_num_accepted_tokens",
             accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos",
             finished_requests="vllm:request_success",
+            prompt_tokens="vllm:prefix_cache_queries",
+            cached_tokens="vllm:prefix_cache_hits",
             length_gauge="vllm:spec_decode_mean_accepted_length",
             rate_gauge="vllm:spec_decode_draft_acceptance_rate",
             prefix_without_drafter="vllm:",

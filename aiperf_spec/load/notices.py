@@ -11,6 +11,7 @@ from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read
 from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
+from aiperf_spec.metrics.prompt_cache import APART, cached_share, firsts_and_repeats
 from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
@@ -72,6 +73,7 @@ def run_notices(
         yield Notice(NoticeKind.HANDOVER, {"count": len(late), "of": len(handover_ns), "max": max(late)})
     yield from _arrivals(good)
     yield from _connecting(good)
+    yield from _cached_repeats(result)
     if retried := sum(1 for record in result.records if record.retried):
         yield Notice(NoticeKind.RETRIED, {"count": retried})
     if config.max_tokens is not None and config.endpoint_type is EndpointType.CHAT:
@@ -172,6 +174,18 @@ def _first_tokens(good: list[RequestRecord], less: Callable[[RequestRecord], flo
     """Return how many requests have a time to first token, and its p50 and p99 less a part of it, in ms."""
     times = sorted(ttft - less(record) for record in good if (ttft := time_to_first_token(record)) is not None)
     return len(times), [percentile(times, q) for q in (50, 99)] if times else []
+
+
+def _cached_repeats(result: RunResult) -> Iterator[Notice]:
+    by_usage = cached_share(result.records) is not None
+    counted = None if result.reconciliation is None else result.reconciliation.cached_share
+    if not by_usage and not counted:
+        return
+    firsts, repeats = firsts_and_repeats(result.records)
+    again, before = (cached_share(repeats), cached_share(firsts)) if by_usage else (counted, None)
+    if repeats and again is not None and again - (before or 0.0) >= APART:
+        values = {"count": len(repeats), "of": len(firsts) + len(repeats), "share": again, "by_usage": by_usage}
+        yield Notice(NoticeKind.CACHED_REPEATS, values)
 
 
 def _max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterator[Notice]:

@@ -167,6 +167,7 @@ class Requester:
             error=error,
             status=trace.status,
             retried=trace.retried,
+            cached_tokens=None if usage is None else usage.cached_tokens,
             max_tokens=output_limit(body),
             unread_fields=unread_fields(responses) if reader.is_stream else (),
             raw=self._raw(body, request_id(id_start, planned.index), reader),

@@ -122,6 +122,9 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     ),
     RecordMetric("output_sequence_length", "Output tokens", lambda r: r.output_tokens, "tokens"),
     RecordMetric("input_sequence_length", "Input tokens", lambda r: r.input_tokens, "tokens"),
+    RecordMetric(
+        "usage_prompt_cache_read_tokens", "Input, from cache", lambda r: r.cached_tokens, "tokens", optional=True
+    ),
     _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.length, "ratio"),
     _acceptance("spec_decode_sent_acceptance_length", "Length, as sent", lambda a: a.other_length, "ratio"),
     _acceptance(

@@ -14,6 +14,8 @@ class Usage:
     prompt_tokens: int | None
     completion_tokens: int | None
     total_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the prompt, what the server had in its prefix cache."""
 
 
 @dataclass(slots=True, frozen=True)

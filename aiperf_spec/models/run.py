@@ -168,6 +168,8 @@ class RequestRecord:
     retried: bool = False
     unsent_turns: int = 0
     """Turns of its conversation that were given up because this one failed, or `--benchmark-duration` was over."""
+    cached_tokens: int | None = None
+    """Tokens of the prompt that the server had in its prefix cache, by usage; None where it does not say."""
     max_tokens: int | None = None
     """The tokens that its body let the answer have; None where it did not say."""
     unread_fields: tuple[str, ...] = ()
@@ -187,7 +189,7 @@ class RequestRecord:
             return self.both_counts.server
         if self.input_tokens is None and self.output_tokens is None:
             return None
-        return Usage(self.input_tokens, self.output_tokens)
+        return Usage(self.input_tokens, self.output_tokens, cached_tokens=self.cached_tokens)
 
     @property
     def succeeded(self) -> bool:
@@ -225,6 +227,7 @@ class NoticeKind(StrEnum):
     SCHEDULE_LAG = "schedule_lag"
     HANDOVER = "handover"
     CONNECTING = "connecting"
+    CACHED_REPEATS = "cached_repeats"
     ONE_READ = "one_read"
     CLUMPS = "clumps"
     INSECURE = "insecure"

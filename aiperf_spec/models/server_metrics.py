@@ -103,7 +103,8 @@ class Reconciliation:
 
     `requests_reported` brought figures (a verified zero steps among them); `requests_silent` says how many of ours
     brought none, by reason: whatever the server verified for them is on its side alone. `server_requests` is how many
-    requests the server says that it finished in the interval, None where it does not say. Files hold it field by field.
+    requests the server says that it finished in the interval, None where it does not say. Of the `prompt_tokens` that
+    it looked up in its prefix cache it found `cached_tokens`. Files hold it field by field.
     """
 
     agreement: Agreement
@@ -112,6 +113,15 @@ class Reconciliation:
     server_requests: int | None
     settled: bool
     counts: tuple[ReconciledCount, ...]
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+
+    @property
+    def cached_share(self) -> float | None:
+        """Return the share of prompt tokens that the prefix cache held; None where the server does not say."""
+        if self.cached_tokens is None or not self.prompt_tokens:
+            return None
+        return self.cached_tokens / self.prompt_tokens
 
     @property
     def steps(self) -> ReconciledCount:

@@ -22,6 +22,9 @@ def notice_text(notice: Notice) -> str:
             "changes the length of its drafts as it runs" if values["adaptive"] else "does not keep to its settings"
         )
         values = {**values, "reason": reason}
+    elif notice.kind is NoticeKind.CACHED_REPEATS:
+        whose = "their prompt tokens, by usage" if values["by_usage"] else "all prompt tokens, by its counters"
+        values = {**values, "whose": whose}
     elif notice.kind is NoticeKind.SATURATED:
         values = {**values, "more_workers": values["workers"] * 2}
     elif notice.kind is NoticeKind.CONNECTING:

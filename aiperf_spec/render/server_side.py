@@ -45,7 +45,11 @@ def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
         difference = "–" if row.difference is None else f"{row.difference:+,}" if row.difference else "0"
         table.add_row(row.name, count(row.requests), unknown if row.server is None else count(row.server), difference)
     exact = reconciliation.agreement is Agreement.EXACT
-    return Renderables(table, Text(verdict(reconciliation), style="green" if exact else "yellow"))
+    parts: list[RenderableType] = [table, Text(verdict(reconciliation), style="green" if exact else "yellow")]
+    if reconciliation.cached_tokens:
+        found = f"{count(reconciliation.cached_tokens)} of {plural(reconciliation.prompt_tokens or 0, 'prompt token')}"
+        parts.append(Text(f"Its prefix cache held {found} (whoever asked).", style="dim"))
+    return Renderables(*parts)
 
 
 def verdict(reconciliation: Reconciliation) -> str:

@@ -58,6 +58,8 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
         requests_reported=len(profiled) - silent.total(),
         requests_silent=dict(sorted(silent.items(), key=lambda item: -item[1])),
         server_requests=_grown(found.get(counters.finished_requests or "")),
+        prompt_tokens=_grown(found.get(counters.prompt_tokens or "")),
+        cached_tokens=_grown(found.get(counters.cached_tokens or "")),
         settled=all(endpoint.settled for endpoint in metrics.endpoints),
     )
 

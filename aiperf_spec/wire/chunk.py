@@ -145,13 +145,15 @@ def _parts_text(parts: list[Any]) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage | None:
+    details = usage.get("prompt_tokens_details")
     parsed = Usage(
         _token_count(usage.get("prompt_tokens")),
         _token_count(usage.get("completion_tokens")),
         _token_count(usage.get("total_tokens")),
+        _token_count(details.get("cached_tokens")) if isinstance(details, dict) else None,
     )
     # SGLang sends running usage with some keys null; an object without a single count is no report.
-    return None if parsed == Usage(None, None, None) else parsed
+    return None if parsed == Usage(None, None) else parsed
 
 
 def _token_count(value: Any) -> int | None:

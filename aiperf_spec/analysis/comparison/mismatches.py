@@ -11,6 +11,7 @@ from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.pairing import Pairing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Drafting, drafting
+from aiperf_spec.metrics.prompt_cache import APART, cached_share
 from aiperf_spec.models.run import RequestRecord
 
 
@@ -28,6 +29,8 @@ class MismatchKind(StrEnum):
     PROMPTS = "prompts"
     PROMPT_TOKENS = "prompt_tokens"
     """The same prompt ids, but prompts of other lengths."""
+    PROMPT_CACHE = "prompt_cache"
+    """More of the prompts was in the server's prefix cache."""
     CONFIGURATION_UNKNOWN = "configuration_unknown"
     """A run has no summary file, so that these could not be checked."""
 
@@ -57,6 +60,8 @@ class RunSettings:
     prompt_hashes: tuple[str, ...] | None = None
     """Of each file's content; None where the summary does not say."""
     sampling: dict[str, Any] | None = None
+    cached_share: float | None = None
+    """The share of prompt tokens that the server's prefix cache held, by its counters."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -105,7 +110,8 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         for repeat in run.repeats[1:]:
             apart = _settings_apart(run.repeats[0].settings, repeat.settings)
             found += [mismatch for mismatch in apart if mismatch not in found]
-    return [*found, *_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+    found += [*_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
+    return [*found, *_prompt_cache(base, candidate)]
 
 
 def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:
@@ -185,3 +191,12 @@ def _prompt_tokens(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch
     apart = sum(mine != theirs for mine, theirs in known)
     shown = f"{apart} of {len(known)} pairs", "other prompt lengths"
     return [Mismatch(MismatchKind.PROMPT_TOKENS, *shown)] if apart else []
+
+
+def _prompt_cache(base: Run, candidate: Run) -> list[Mismatch]:
+    by_usage = [cached_share(measured(run.records)) for run in (base, candidate)]
+    shares = by_usage if None not in by_usage else [run.settings.cached_share for run in (base, candidate)]
+    known = [share for share in shares if share is not None]
+    if len(known) < len(shares) or abs(known[0] - known[1]) < APART:
+        return []
+    return [Mismatch(MismatchKind.PROMPT_CACHE, *(f"{share:.0%} of prompt tokens" for share in known))]

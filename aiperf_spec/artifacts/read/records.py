@@ -37,6 +37,7 @@ class _Metrics(Struct, gc=False):
     schedule_lag: _Metric[_Number] | None = None
     input_sequence_length: _Metric[_Tokens] | None = None
     output_sequence_length: _Metric[_Tokens] | None = None
+    usage_prompt_cache_read_tokens: _Metric[_Tokens] | None = None
     server_time_to_first_token: _Metric[_Number] | None = None
     server_queue_time: _Metric[_Number] | None = None
     server_generation_time: _Metric[_Number] | None = None
@@ -117,6 +118,7 @@ def read_record(text: bytes) -> RequestRecord:
         streaming=first is not None,
         input_tokens=_tokens(metrics.input_sequence_length),
         output_tokens=_tokens(metrics.output_sequence_length),
+        cached_tokens=_tokens(metrics.usage_prompt_cache_read_tokens),
         acceptance=_acceptance(line.spec_decode_acceptance),
         server_timing=None if timing == ServerTiming() else timing,
         error=_error(line),

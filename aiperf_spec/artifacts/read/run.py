@@ -161,4 +161,5 @@ def run_settings(summary: SummaryFile) -> RunSettings:
         prompts_path=dataset.path,
         prompt_hashes=tuple(summary.prompt_file_hashes) or None,
         sampling=summary.extra_inputs,
+        cached_share=None if summary.reconciliation is None else summary.reconciliation.cached_share,
     )
