@@ -125,8 +125,8 @@ def test_a_tree_is_seen_as_one() -> None:
 def test_totals_of_requests_that_count_no_proposals_have_no_rate() -> None:
     counted, mixed = CategoryTotals(), CategoryTotals()
     for i in range(8):
-        counted.add(str(i), 3, 5, 15)
-        mixed.add(str(i), 3, 5, 15 if i else None)
+        counted.add(str(i), 1, 3, 5, 15)
+        mixed.add(str(i), 1, 3, 5, 15 if i else None)
     assert counted.rate().value == 20
     assert (mixed.rate().value, mixed.rate().reason) == (None, Missing.PROPOSED_NOT_COUNTED)
     counted.merge(mixed)
@@ -138,8 +138,8 @@ def test_a_rate_is_over_the_prompts_for_which_something_was_proposed() -> None:
     proposing, with_silent = CategoryTotals(), CategoryTotals()
     for i in range(12):
         for totals in (proposing, with_silent):
-            totals.add(str(i), i % 4, 5, 15)
-        with_silent.add(f"silent-{i}", 0, 5, 0)
+            totals.add(str(i), 1, i % 4, 5, 15)
+        with_silent.add(f"silent-{i}", 1, 0, 5, 0)
     rate = with_silent.rate()
     assert rate == proposing.rate()
     assert rate.n == 12

@@ -344,7 +344,7 @@ def test_parts_add_up_to_what_the_whole_file_holds(
             succeeded += 1
             if (a := one.acceptance) is not None:
                 totals = expected.setdefault(one.category, CategoryTotals())
-                totals.add(prompt_of(one), a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
+                totals.add(prompt_of(one), 1, a.num_accepted_draft_tokens, a.num_spec_steps, a.num_draft_tokens)
     found = totals_module.RecordTotals()
     edges = [len(data) * i // parts for i in range(parts + 1)]
     for start, end in pairwise(edges):
@@ -539,7 +539,9 @@ def test_a_narrow_terminal_gets_the_columns_in_blocks() -> None:
     from aiperf_spec.render.matrix import matrix_report
     from tests.test_tables import shown
 
-    pools = {name: CategoryTotals(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)}
+    pools = {
+        name: CategoryTotals.unnamed(3, 30, 20, 100) for name in (*order_columns({"coding", "summarization"}), "x" * 20)
+    }
     run = RunFigures("m" * 60, ["run"], ReportSource.RECORDS, pools=pools)
     matrix = build_matrix(ReportMetric.ACCEPT_LENGTH, [run])
     text = shown(matrix_report(matrix, intervals=True, width=60), 60)

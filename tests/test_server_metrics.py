@@ -402,7 +402,8 @@ def test_acceptance_from_an_export() -> None:
     document = ServerMetricsFile.model_validate_json(server_metrics_json(against(5, 25, 6, (3, 2, 1)), "abc", None))
     counts = document.counted_acceptance()
     assert counts is not None
-    assert (counts.accepted, counts.steps, counts.proposed) == (6, 5, 25)
+    assert (*counts.terms(2), *counts.terms(3)) == ((6, 5), (6, 25))
+    assert (counts.length().value, counts.length().low) == (2.2, None)
     assert document.length_gauge() is None
     idle = {"metrics": {"sglang:spec_accept_length": {"series": [{"stats": {"avg": 0.0}}]}}}
     assert ServerMetricsFile.model_validate(idle).length_gauge() is None

@@ -118,7 +118,7 @@ class RunFigures:
 
 def _pool_cell(metric: ReportMetric, pool: CategoryTotals) -> Cell:
     estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
-    prompts = None if pool.prompts.in_groups else estimate.n or None
+    prompts = None if pool.prompts is None else estimate.n or None
     return Cell(estimate.value, pool.requests or None, estimate.low, estimate.high, prompts=prompts)
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import add
-from typing import Self
 from zlib import crc32
 
 _REPEAT = re.compile(r"#\d+$")
@@ -33,6 +32,7 @@ class PromptSums:
 
     Up to `largest` prompts, each has its own sums. Beyond, prompts are put into that many groups by a hash of their
     key: leaving out a group instead of a prompt serves the jackknife as well, with thousands of them to leave out.
+    The key "" is of requests whose prompts are not told apart.
     """
 
     largest: int = _LARGEST
@@ -58,7 +58,7 @@ class PromptSums:
         if len(self._sums) > self.largest:
             self._into_groups()
 
-    def merge(self, other: Self) -> None:
+    def merge(self, other: PromptSums) -> None:
         """Add another's sums: prompts that are in both become one."""
         self.proposed_counted &= other.proposed_counted
         if other.in_groups and not self.in_groups:
@@ -69,17 +69,24 @@ class PromptSums:
             else:
                 self._sums[place] = [*map(add, self._sums.get(place, (0, 0, 0, 0)), values)]
 
-    def __len__(self) -> int:
-        """Return the number of prompts, or of groups of them."""
-        return len(self._sums)
+    @property
+    def prompts(self) -> int | None:
+        """How many prompts there are; None where they are not told apart."""
+        return None if self.in_groups or "" in self._sums else len(self._sums)
+
+    @property
+    def requests(self) -> int:
+        """How many requests there are."""
+        return sum(sums[0] for sums in self._sums.values())
+
+    @property
+    def steps(self) -> int:
+        """How many verify steps there are."""
+        return sum(sums[2] for sums in self._sums.values())
 
     def terms(self, place: int) -> Iterator[tuple[int, int]]:
         """Yield each prompt's accepted drafts and another of its sums, by its place: 2 for steps, 3 for proposed."""
         return ((sums[1], sums[place]) for sums in self._sums.values())
-
-    def total(self, place: int) -> int:
-        """Return one of the sums over all prompts."""
-        return sum(sums[place] for sums in self._sums.values())
 
     def _into_groups(self) -> None:
         own, self._sums, self.in_groups = self._sums, {}, True

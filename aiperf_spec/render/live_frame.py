@@ -13,7 +13,6 @@ from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
 from aiperf_spec.metrics.stats import percentile
-from aiperf_spec.models.prompt_sums import PromptSums
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
@@ -52,7 +51,7 @@ class RunProgress:
     phases: dict[Phase, PhaseProgress] = field(default_factory=lambda: {phase: PhaseProgress() for phase in Phase})
     in_flight: int = 0
     """Requests under way."""
-    totals: CategoryTotals = field(default_factory=lambda: CategoryTotals(prompts=PromptSums(_PROMPTS)))
+    totals: CategoryTotals = field(default_factory=lambda: CategoryTotals(_PROMPTS))
     histogram: Counter[int] = field(default_factory=Counter)
     _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
     _figures: tuple[int, tuple[Estimate, Estimate, str, str]] | None = None
@@ -78,7 +77,8 @@ class RunProgress:
         self._recent.append((record.end_ns, time_to_first_token(record), inter_token_latency(record)))
         report = record.acceptance
         if report is not None and report.num_spec_steps:
-            self.totals.add(prompt_of(record), report.num_accepted_draft_tokens, report.num_spec_steps, report.proposed)
+            sums = report.num_accepted_draft_tokens, report.num_spec_steps, report.proposed
+            self.totals.add(prompt_of(record), 1, *sums)
             self.histogram.update(report.acceptance_histogram)
 
     @property
@@ -220,9 +220,9 @@ def _interval(estimate: Estimate, unit: str = "") -> str:
 
 def _figures(progress: RunProgress, now_ns: int) -> list[Text]:
     length, rate, first, between = progress.figures(now_ns)
-    totals = progress.totals
-    many, prompts = totals.prompts.in_groups, len(totals.prompts)
-    of = f", {plural(totals.requests, 'request') if many else plural(prompts, 'prompt')}" if prompts else ""
+    prompts, requests = progress.totals.prompts, progress.totals.requests
+    told = plural(requests, "request") if prompts is None else plural(prompts, "prompt")
+    of = f", {told}" if requests else ""
     lines = [
         Text.assemble(_label("accept length"), _interval(length), (of, "dim")),
         Text.assemble(_label("draft rate"), _interval(rate, " %")),

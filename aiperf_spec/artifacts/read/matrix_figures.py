@@ -83,7 +83,8 @@ def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:
         proposed = found("total_draft_tokens")
         figures.drafted_share = found("drafted_share")
         if accepted is not None and proposed is not None and steps:
-            figures.pools[column] = CategoryTotals(round(requests or 0), round(accepted), round(steps), round(proposed))
+            sums = map(round, (requests or 0, accepted, steps, proposed))
+            figures.pools[column] = CategoryTotals.unnamed(*sums)
             return figures
         by_rate = metric is ReportMetric.ACCEPT_RATE
         value = found(

@@ -34,7 +34,7 @@ class ServerMetricsFile(Tolerant):
             names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
             accepted, steps, proposed = (self._total(name) for name in names)
             if accepted is not None and proposed is not None and steps:
-                return CategoryTotals(accepted=accepted, steps=steps, proposed=proposed)
+                return CategoryTotals.unnamed(0, accepted, steps, proposed)
         return None
 
     def length_gauge(self) -> float | None:

@@ -41,7 +41,7 @@ class RecordTotals:
     def take(self, part: Sums) -> None:
         """Add the records of a part of the file."""
         for category, prompts in part.categories.items():
-            self.categories.setdefault(category, CategoryTotals()).merge(CategoryTotals.of(prompts))
+            self.categories.setdefault(category, CategoryTotals()).merge(prompts)
         self.succeeded += part.succeeded
         self.unreadable += part.unreadable
         both = self.undrafted is not None and part.undrafted is not None
@@ -89,5 +89,5 @@ def add_up(loaded: LoadedRecords) -> RecordTotals:
         if (found := record.acceptance) is not None:
             category = totals.categories.setdefault(record.category, CategoryTotals())
             counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.proposed
-            category.add(prompt_of(record), *counts)
+            category.add(prompt_of(record), 1, *counts)
     return totals
