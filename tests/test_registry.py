@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from asyncio import CancelledError
 from copy import deepcopy
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
@@ -307,11 +309,14 @@ class NoTruth:
         raise ValueError("the truth value of an array is ambiguous")
 
 
+LEAVING = (SystemExit(3), CancelledError())
+
+
 class TestThirdParty:
     own: ClassVar[dict[str, int]] = {"acme": 1}
 
-    @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), AssertionError("no"), ZeroDivisionError()])
-    def test_an_adapter_that_raises_in_can_adapt_claims_nothing(self, error: Exception) -> None:
+    @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), AssertionError("no"), *LEAVING])
+    def test_an_adapter_that_raises_in_can_adapt_claims_nothing(self, error: BaseException) -> None:
         registry = AdapterRegistry((*BUILT_IN, acme(claims=error)))
         for engine in ENGINES:
             record, _ = registry.read([response(PAYLOADS[engine])], several_sequences=False)
@@ -326,8 +331,30 @@ class TestThirdParty:
         (record, reason), warnings = read(self.own, adapters=(acme(claims=NoTruth()),))
         assert (record, reason, len(warnings)) == (None, DropReason.UNRECOGNIZED, 1)
 
-    @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), TypeError()])
-    def test_an_adapter_that_raises_in_adapt_has_malformed_payloads(self, error: Exception) -> None:
+    def test_what_an_adapter_prints_and_changes_reaches_nobody_else(self, capsys: pytest.CaptureFixture[str]) -> None:
+        class Vandal(Acme):
+            @classmethod
+            def can_adapt(cls, responses: list[ParsedResponse]) -> bool:
+                sys.stdout.write("here I am\n")
+                for each in responses:
+                    each.text, each.usage = "", None
+                    each.spec_decode_stats.clear()
+                responses.clear()
+                return False
+
+        registry = AdapterRegistry((Adapter("vandal", Vandal, "vandals"), *BUILT_IN))
+        for engine in ENGINES:
+            told = response(PAYLOADS[engine])
+            told.text, told.usage = "said", Usage(1, 2)
+            before = deepcopy(told)
+            record, _ = registry.read([told], several_sequences=False)
+            assert record is not None
+            assert (record.engine, told) == (engine, before)
+        out, err = capsys.readouterr()
+        assert (out, "here I am" in err) == ("", True)
+
+    @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), TypeError(), *LEAVING])
+    def test_an_adapter_that_raises_in_adapt_has_malformed_payloads(self, error: BaseException) -> None:
         registry = AdapterRegistry((*BUILT_IN, acme(answer=error)))
         for _ in range(3):
             assert registry.read([response(self.own)], several_sequences=False) == (None, DropReason.MALFORMED)

@@ -1,9 +1,13 @@
 """The adapters at hand, and the one place where their verdict on a request is taken."""
 
 import os
+import sys
+from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
@@ -133,7 +137,9 @@ class AdapterRegistry:
         return record, None
 
     def _record(self, adapter: Adapter, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
-        record = self._guarded(adapter, "adapt", lambda: adapter.implementation.adapt(responses), None)
+        record = self._guarded(
+            adapter, "adapt", lambda: adapter.implementation.adapt(_handed_to(adapter, responses)), None
+        )
         if record is not None and not isinstance(record, SpecDecodeAcceptanceRecord):
             self._warn(f"adapter {adapter.name!r} returned a {type(record).__name__} instead of a record")
             return None
@@ -141,13 +147,16 @@ class AdapterRegistry:
 
     def _claims(self, adapter: Adapter, responses: list[ParsedResponse]) -> bool:
         # Its truth is asked for within the guard: what a plug-in returns may refuse to have one.
-        return self._guarded(adapter, "can_adapt", lambda: bool(adapter.implementation.can_adapt(responses)), False)
+        return self._guarded(
+            adapter, "can_adapt", lambda: bool(adapter.implementation.can_adapt(_handed_to(adapter, responses))), False
+        )
 
     def _guarded(self, adapter: Adapter, method: str, call: Callable[[], T], fallback: T) -> T:
-        # The one place that guards third-party code: whatever it raises, the run goes on.
+        # The one place that guards third-party code: whatever it raises, be it an exit, the run goes on.
         try:
-            return call()
-        except Exception as error:
+            with _prints_to_stderr():
+                return call()
+        except (Exception, SystemExit, CancelledError) as error:
             kind = type(error).__name__
             self._warn(f"adapter {adapter.name!r} failed in {method} ({kind}): its payloads have no record")
             return fallback
@@ -155,6 +164,23 @@ class AdapterRegistry:
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
             self._warnings.append(text)
+
+
+def _handed_to(adapter: Adapter, responses: list[ParsedResponse]) -> list[ParsedResponse]:
+    # A plug-in gets copies: what it changes is read by others after it.
+    if adapter.distribution is None:
+        return responses
+    return [replace(each, spec_decode_stats=deepcopy(each.spec_decode_stats)) for each in responses]
+
+
+@contextmanager
+def _prints_to_stderr() -> Iterator[None]:
+    # Standard output holds results alone.
+    own, sys.stdout = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = own
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -187,8 +213,9 @@ def load_registry() -> AdapterRegistry:
     for point in sorted(found, key=lambda point: (point.name, point.value)):
         distribution = point.dist.name if point.dist is not None else "an unknown distribution"
         try:
-            implementation = point.load()
-        except Exception as error:
+            with _prints_to_stderr():
+                implementation = point.load()
+        except (Exception, SystemExit, CancelledError) as error:
             warnings.append(f"adapter {point.name!r} of {distribution} was not loaded: {type(error).__name__}: {error}")
             continue
         adapters += (_checked(point, implementation, distribution, adapters),)
