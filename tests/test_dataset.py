@@ -20,6 +20,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.models.run import Phase
+from aiperf_spec.workload import files
 from aiperf_spec.workload.dataset import Workload, open_workload
 from aiperf_spec.workload.prompts import Prompt
 
@@ -70,6 +71,18 @@ def test_every_kind_of_file_held_or_streamed(name: str, limit: int, tmp_path: Pa
     assert {prompt.category for prompt in found.once()} == {"even", "odd"}
     assert found.info.entries == (None if limit == 20 else 10)
     assert found.info.type == "single_turn"
+
+
+def test_a_small_file_of_very_many_rows_is_streamed(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_HELD", 10)
+    assert workload(write(*ROWS)).prompts is not None
+    monkeypatch.setattr(files, "MAX_HELD", 9)
+    found = workload(write(*ROWS))
+    assert found.prompts is None
+    assert texts(found) == [row["text"] for row in ROWS]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b'{"text": "a"}\n' * 10)))
+    with pytest.raises(InputFileError, match="standard input holds more than 9 prompts"):
+        workload(Path("-"))
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,18 @@ def test_a_line_longer_than_a_row_may_be_is_passed_over(monkeypatch: pytest.Monk
     assert "longer than" in (found[1].fault or "")
 
 
+@pytest.mark.parametrize(
+    "row", [b"x" * 70, b"x," * 35, b'"x\nx",' * 12 + b"x"], ids=["one cell", "many cells", "many lines"]
+)
+def test_a_csv_row_longer_than_a_row_may_be_is_passed_over(row: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_ROW", 20)
+    found = read(b"text\n" + row + b"\n" + b"good\n", FileKind.CSV)
+    assert found[-1].value == {"text": "good"}
+    assert "a row longer than" in (found[0].fault or "")
+    assert [row.value for row in found[:-1]] == [None] * (len(found) - 1)
+    assert len(found) == 2 or b"\n" in row
+
+
 ENTRIES = [{"text": "a\u2028\U0001f600" * 3, "n": [1, {"x": "]},{"}]}, {"text": "b"}, {"text": "c"}]
 
 

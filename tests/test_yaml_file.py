@@ -187,6 +187,19 @@ def again(text: str, environ: dict[str, str] | None = None) -> ProfileConfig:
     return create_settings(parse_config(text, "config.yaml", (environ or {}).get, FOLDER))[0]
 
 
+def test_sixties_are_text_and_a_few_aliases_stand_for_no_more_than_memory_holds() -> None:
+    assert benchmark("endpoint: {extra: {at: 1:30, late: 1:30:00.5, n: 90}}")["extra_inputs"] == {
+        "at": "1:30",
+        "late": "1:30:00.5",
+        "n": 90,
+    }
+    shared = benchmark("endpoint: {extra: {a: &a [1, 2], b: *a}}")
+    assert shared["extra_inputs"] == {"a": [1, 2], "b": [1, 2]}
+    layers = ", ".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]" for i in range(1, 12))
+    with pytest.raises(ConfigError, match=r"endpoint.extra.*more than 100,000 values"):
+        benchmark(f"endpoint: {{extra: {{l0: &l0 [lol], {layers}}}}}")
+
+
 def test_what_is_written_reads_back_as_the_same_run() -> None:
     values: dict[str, Any] = {
         "endpoint_type": "completions",

@@ -20,6 +20,10 @@ _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MAX_DEPTH = 60
+_MAX_VALUES = 100_000
+"""Values of a file, aliases followed: a few lines of those stand for more than any memory holds."""
+_SIXTIES = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+"""What YAML 1.1 makes of 1:30: 90, by sixties. Nobody means that."""
 _SINGULAR = {"model": "models", "url": "urls", "dataset": "datasets"}
 _INHERITED = {"datasets": ("name", "type"), "phases": ("kind", "name", "type", "exclude_from_results")}
 """Keys of AIPerf's that say nothing which is not said otherwise here; checked, and passed over."""
@@ -50,6 +54,7 @@ class _YamlParser:
         self._folder = folder
         self._fields: dict[str, Any] = {}
         self._origins: dict[str, _Value] = {}
+        self._values = 0
         self._constructor = yaml.constructor.SafeConstructor()
         self._resolver = yaml.resolver.Resolver()
         self._readers: dict[str, Callable[[_Value], Any]] = {
@@ -237,8 +242,9 @@ class _YamlParser:
         return [_Value(node, f"{value.path}[{index}]") for index, node in enumerate(value.node.value)]
 
     def _plain(self, value: _Value, depth: int = 0) -> Any:
-        if depth > _MAX_DEPTH:
-            self._fail(value, "nested too deeply")
+        self._values += 1
+        if depth > _MAX_DEPTH or self._values > _MAX_VALUES:
+            self._fail(value, "nested too deeply" if depth > _MAX_DEPTH else f"more than {_MAX_VALUES:,} values")
         if isinstance(value.node, yaml.MappingNode):
             return {key: self._plain(item, depth + 1) for key, item in self._items(value).items()}
         if isinstance(value.node, yaml.SequenceNode):
@@ -250,6 +256,8 @@ class _YamlParser:
             tag = self._resolver.resolve(yaml.ScalarNode, expanded, (True, False))  # type: ignore[no-untyped-call]
             node = yaml.ScalarNode(tag, expanded, node.start_mark, node.end_mark)
         elif node.tag == "tag:yaml.org,2002:str":
+            return expanded
+        if ":" in node.value and node.tag in _SIXTIES:
             return expanded
         try:
             plain = self._constructor.construct_object(node, deep=True)

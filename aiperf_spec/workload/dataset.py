@@ -13,7 +13,7 @@ from aiperf_spec.config.choices import SamplingStrategy
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
-from aiperf_spec.workload.files import LIMIT_BYTES, STDIN, PromptFile
+from aiperf_spec.workload.files import LIMIT_BYTES, MAX_HELD, STDIN, PromptFile
 from aiperf_spec.workload.prompts import Prompt, order
 
 _LOOKED_AT = 10
@@ -45,7 +45,7 @@ class Workload:
             large = next(file for file in files if file.prompts is None)
             raise InputFileError(
                 f"--dataset-sampling-strategy {strategy} needs every prompt at hand, and {str(large.path)!r} is too "
-                f"large to be held ({LIMIT_BYTES >> 20} MiB)",
+                f"large to be held ({LIMIT_BYTES >> 20} MiB, {MAX_HELD:,} prompts)",
                 "shuffle the file itself (shuf IN > OUT) and send it sequentially, or take a part of it",
             )
 

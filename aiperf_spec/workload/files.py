@@ -19,6 +19,8 @@ from aiperf_spec.workload.rows import FileKind, Row, rows
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Up to this size a file is checked whole before the first request; a larger one is streamed."""
+MAX_HELD = 200_000
+"""Prompts of such a file that are held; one of more is streamed: a prompt takes half a KB, whatever its row."""
 _GZIP = b"\x1f\x8b"
 STDIN = Path("-")
 _LOOKED_AT = 10
@@ -47,7 +49,7 @@ class PromptFile:
         self._kind = self._file_kind()
         self.type = self._find_type()
         if self._data is not None:
-            self.prompts = tuple(self.read())
+            self._hold()
         self._data = None
 
     @property
@@ -153,6 +155,16 @@ class PromptFile:
         elif self.path == STDIN:
             raise InputFileError(
                 f"--input-file -: standard input holds more than {limit >> 20} MiB, and cannot be read again",
+                "save it in a file: a large file is streamed",
+            )
+
+    def _hold(self) -> None:
+        held = tuple(itertools.islice(self.read(), MAX_HELD + 1))
+        if len(held) <= MAX_HELD:
+            self.prompts = held
+        elif self.path == STDIN:
+            raise InputFileError(
+                f"--input-file -: standard input holds more than {MAX_HELD:,} prompts, and cannot be read again",
                 "save it in a file: a large file is streamed",
             )
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, BinaryIO
 
-MAX_ROW = 64 * 1024 * 1024
-"""Bytes of one row; a longer one is taken for a file of another kind."""
+MAX_ROW = 8 * 1024 * 1024
+"""Bytes of one row; a longer one is taken for a file of another kind. As values, a row may take 25 times as much."""
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
 _GAP = re.compile(r"[\s,]*")
@@ -119,22 +119,48 @@ def _csv(stream: BinaryIO) -> Iterator[Row]:
     csv.field_size_limit(MAX_ROW)
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
-        reader = csv.reader(text, strict=True)
+        lines = _Lines(text)
+        reader = csv.reader(lines, strict=True)
         header: list[str] | None = None
         while True:
+            lines.taken = 0
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                yield Row(reader.line_num, None, f"not CSV ({error})")
+                yield Row(lines.number, None, f"not CSV ({error})")
                 continue
             if cells is None:
                 return
             if header is None:
                 header = [cell.strip() for cell in cells]
             elif any(cells):
-                yield _from_cells(header, cells, reader.line_num)
+                yield _from_cells(header, cells, lines.number)
     finally:
         text.detach()
+
+
+class _Lines:
+    """Hand lines to the CSV reader; `taken` are those of the row that it is reading, which must not fill the memory."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.number = 0
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_ROW + 1)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self.taken += len(line)
+        if self.taken <= MAX_ROW:
+            return line
+        while line and not line.endswith(("\n", "\r")):
+            line = self._text.readline(_CHUNK)
+        raise csv.Error(f"a row longer than {MAX_ROW >> 20} MiB")
 
 
 def _from_cells(header: list[str], cells: list[str], number: int) -> Row:
