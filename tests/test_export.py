@@ -16,7 +16,8 @@ from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.record_lines import record_line, to_json
-from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
+from aiperf_spec.artifacts.write.summary_files import input_config, summary_csv, summary_json
+from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.metrics.summary import summarise
@@ -157,6 +158,21 @@ def test_the_summary_has_aiperfs_shape() -> None:
     }
     assert document["warmup_metrics"]["request_count"]["avg"] == 1
     assert "sk-secret" not in json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("host:1", "http://host:1"),
+        ("http://host/v1", "http://host/v1"),
+        ("http://host/openai/deployments/x/chat/completions", "http://host/openai/deployments/x"),
+        ("http://user:hush@host/p/v1/?key=hush", "http://host/p/v1"),
+    ],
+)
+def test_the_summary_names_the_url(given: str, told: str) -> None:
+    config = ProfileConfig.create(url=given)
+    result = replace(run_of(some_records()), config=config, url=split_endpoint(given).base)
+    assert input_config(result)["endpoint"]["urls"] == [told]
 
 
 def test_the_csv_has_no_figure_for_what_was_not_measured() -> None:

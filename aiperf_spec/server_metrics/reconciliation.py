@@ -24,8 +24,7 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     endpoints.
     """
     found = metrics.metrics
-    counted = [name for name, metric in found.items() if metric.type == "counter"]
-    described = (engine.counters.named_in(counted) for engine in known_engines().values())
+    described = (engine.counters for engine in known_engines().values())
     counters = next((each for each in described if each.verify_steps in found), None)
     if counters is None:
         return None

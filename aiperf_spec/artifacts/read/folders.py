@@ -123,7 +123,7 @@ def _configured_model(text: str) -> str | None:
 
     try:
         models = yaml.safe_load(text)["benchmark"]["models"]
-    except (KeyError, TypeError, yaml.YAMLError):
+    except (KeyError, TypeError, ValueError, RecursionError, yaml.YAMLError):
         return None
     return next((name for name in models if isinstance(name, str) and name), None) if isinstance(models, list) else None
 

@@ -123,7 +123,7 @@ def input_config(result: RunResult) -> dict[str, Any]:
     return {
         "models": {"items": [{"name": result.model}]},
         "endpoint": {
-            "urls": [result.url.rpartition("/")[0]],
+            "urls": [_given_url(config)],
             "type": config.endpoint_type,
             "streaming": config.streaming,
             "use_server_token_count": config.use_server_token_count,
@@ -139,6 +139,13 @@ def input_config(result: RunResult) -> dict[str, Any]:
         "random_seed": config.random_seed,
         "server_metrics": {"enabled": config.server_metrics, "urls": [], "formats": ["json", "csv"]},
     }
+
+
+def _given_url(config: ProfileConfig) -> str:
+    # With a version where the URL named one; AIPerf adds its own.
+    server = split_endpoint(config.url)
+    version = server.base.removeprefix(server.root)
+    return server.base if version and version in config.url else server.root
 
 
 def _dataset(result: RunResult) -> dict[str, Any]:
