@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +21,7 @@ from typer.testing import CliRunner, Result
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import clustered, measured, prompt_of
 from aiperf_spec.analysis.intervals import ratio
-from aiperf_spec.analysis.matrix import RunFigures, build_matrix, order_columns
+from aiperf_spec.analysis.matrix import RunFigures, Span, build_matrix, order_columns
 from aiperf_spec.artifacts.read import totals as totals_module
 from aiperf_spec.artifacts.read.record_lines import read_part
 from aiperf_spec.artifacts.read.records import load_records
@@ -426,6 +427,37 @@ def test_pooling_throughput_takes_the_time_of_all(tmp_path: Path) -> None:
     assert float(row["qualitative"]) == pytest.approx(
         json.loads((PEER / SUMMARY).read_text())["output_token_throughput"]["avg"], rel=1e-5
     )
+
+
+def later(folder: Path, seconds: int) -> None:
+    def shifted(found: re.Match[bytes]) -> bytes:
+        return found[1] + str(int(found[2]) + seconds * 1_000_000_000).encode()
+
+    lines = (folder / RECORDS).read_bytes()
+    (folder / RECORDS).write_bytes(re.sub(rb'("request_(?:start|end|ack)_ns":\s*)(\d+)', shifted, lines))
+
+
+def test_clients_that_did_not_overlap_have_no_common_throughput(tmp_path: Path) -> None:
+    folders = split(tmp_path / "split", 2)
+    together = json.loads(report(tmp_path / "split", "--pool", "--format", "json").stdout)["pooled_runs"][0]
+    later(folders[1], 3600)
+    apart = json.loads(report(tmp_path / "split", "--pool", "--format", "json").stdout)["pooled_runs"][0]
+    assert together.keys() - apart.keys() == {"benchmark_duration", "request_throughput", "output_token_throughput"}
+    assert {tag: together[tag] for tag in apart if tag != "runs"} == {tag: apart[tag] for tag in apart if tag != "runs"}
+    shown = report(tmp_path / "split", "--pool")
+    assert "Throughput" not in shown.stdout
+    assert "the 2 pooled runs were not all under way at the same time" in " ".join(shown.stderr.split())
+    none = report(tmp_path / "split", "--pool", "--metric", "throughput")
+    assert none.exit_code == 1
+    assert "leave out --pool" in none.stderr
+    assert report(tmp_path / "split", "--metric", "throughput").exit_code == 0
+
+
+def test_a_span_of_several_runs_needs_a_time_that_all_share() -> None:
+    assert Span(10, [(0, 10_000_000_000)]).rate() == 1
+    assert Span(10, [(0, 6_000_000_000), (5_000_000_000, 10_000_000_000)]).rate() == 1
+    assert Span(10, [(0, 6), (5, 10), (8, 12)]).rate() is None
+    assert Span(10, [(5, 5)]).rate() is None
 
 
 # A run's own tables.

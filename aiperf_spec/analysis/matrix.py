@@ -25,15 +25,15 @@ WHOLE_RUN = "all"
 
 @dataclass(slots=True)
 class Span:
-    """Output tokens, and the time from the first start to the last content, in ns of the wall clock."""
+    """Output tokens, and the first start and last content of each run that gave them, in ns of the wall clock."""
 
     tokens: int
-    start_ns: int
-    end_ns: int
+    runs: list[tuple[int, int]]
 
     def rate(self) -> float | None:
-        """Return tokens a second; None without time."""
-        return self.tokens / (self.end_ns - self.start_ns) * NS_PER_S if self.end_ns > self.start_ns else None
+        """Return tokens a second; None without a time at which all runs were under way."""
+        starts, ends = zip(*self.runs, strict=True)
+        return self.tokens / (max(ends) - min(starts)) * NS_PER_S if max(starts) < min(ends) else None
 
 
 @dataclass(slots=True, frozen=True)
@@ -107,9 +107,9 @@ class RunFigures:
         for column, pool in other.pools.items():
             self.pools.setdefault(column, CategoryTotals()).merge(pool)
         for column, span in other.spans.items():
-            mine = self.spans.setdefault(column, Span(0, span.start_ns, span.end_ns))
+            mine = self.spans.setdefault(column, Span(0, []))
             mine.tokens += span.tokens
-            mine.start_ns, mine.end_ns = min(mine.start_ns, span.start_ns), max(mine.end_ns, span.end_ns)
+            mine.runs += span.runs
         self.requests.update(other.requests)
         for column, value in other.values.items():
             before = self.values.get(column)

@@ -68,11 +68,12 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
     if len(group) == 1 and first.shown_from_summary:
         result = load_run(group, with_records=False).result
         return PageRun(first.name, result, summary_of(first.described), None, first.configuration)
-    result = load_run(group).result
+    loaded = load_run(group)
+    result = loaded.result
     analysis = analyse(result.records, settings, baseline=baseline)
     texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
-    return PageRun(name, result, summarise(result.records), analysis, first.configuration, texts)
+    return PageRun(name, result, loaded.summary(), analysis, first.configuration, texts)
 
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:

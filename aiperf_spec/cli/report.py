@@ -26,7 +26,6 @@ from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.config.result_options import ReportDisplay
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ExitCode, SpecProfileError
-from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.matrix import matrix_report, notes
@@ -56,7 +55,11 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         matrix = build_matrix(metric, found, pool=display.pool)
         own = _wants_own_tables(runs, display)
         if not own and not matrix.has_values:
-            raise NothingToReportError(f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}")
+            remedy = "leave out --pool: runs that were not all under way at the same time have no common throughput"
+            raise NothingToReportError(
+                f"no {metric.replace('_', ' ')} in {plural(len(runs), 'run')}",
+                remedy if display.pool and metric is ReportMetric.THROUGHPUT else None,
+            )
         data = _rendered(matrix, runs, display, own=own)
         _repeat_notices(runs, own=own or display.pool, of_time=metric is ReportMetric.THROUGHPUT)
         if data is not None and display.output is not None:
@@ -171,7 +174,10 @@ def _own_tables(group: Sequence[RunFolder], *, several: bool) -> Iterator[Render
             "give runs exported at records or raw level, or leave out --pool",
         )
     loaded = load_run(group)
-    yield run_report(loaded.result, summarise(loaded.result.records), rows=loaded.settings.rows)
+    yield run_report(loaded.result, loaded.summary(), rows=loaded.settings.rows)
+    for notice in loaded.result.notices:
+        if notice.kind is NoticeKind.NO_COMMON_TIME:
+            note(f"{printable(_names(group), 400)}: {notice_text(notice)}")
     if loaded.unreadable:
         note(printable(f"{_names(group)}: {plural(loaded.unreadable, 'unreadable line')} left out", 400))
 
@@ -182,7 +188,7 @@ def _names(group: Sequence[RunFolder]) -> str:
 
 def _summary_json(group: Sequence[RunFolder]) -> dict[str, Any]:
     loaded = load_run(group)
-    figures = figures_json(summarise(loaded.result.records))
+    figures = figures_json(loaded.summary())
     return {"model": group[0].model, "runs": [run.name for run in group], **figures}
 
 

@@ -226,6 +226,7 @@ class NoticeKind(StrEnum):
     SATURATED = "saturated"
     SCHEDULE_LAG = "schedule_lag"
     HANDOVER = "handover"
+    NO_COMMON_TIME = "no_common_time"
     CONNECTING = "connecting"
     CACHED_REPEATS = "cached_repeats"
     ONE_READ = "one_read"

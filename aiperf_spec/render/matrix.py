@@ -97,6 +97,8 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
         lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
+    if rates and any(row.pooled and row.pooled.value is None and len(row.runs) > 1 for row in matrix.rows):
+        lines.append("Pooled runs that were not all under way at the same time have no common throughput.")
     behind = "prompts (requests where they are not told apart)" if intervals else "requests"
     lines.append(
         f"n: {behind} behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together."

@@ -57,19 +57,17 @@ def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
 
 
 def _span(run: RunFolder) -> tuple[Span | None, int]:
-    span: Span | None = None
-    requests = 0
+    requests = tokens = start_ns = last_ns = 0
     for record in run.stream():
         if record.phase is not Phase.PROFILING or not record.succeeded:
             continue
         if record.output_tokens is None:
             return None, 0  # a sum that leaves requests out would pass for the run's
         end_ns = record.end_ns if request_latency(record) is None else record.last_content_ns or record.end_ns
-        span = span or Span(0, record.start_ns, end_ns)
-        span.tokens += record.output_tokens
-        span.start_ns, span.end_ns = min(span.start_ns, record.start_ns), max(span.end_ns, end_ns)
+        start_ns, last_ns = min(start_ns or record.start_ns, record.start_ns), max(last_ns, end_ns)
+        tokens += record.output_tokens
         requests += 1
-    return span, requests
+    return Span(tokens, [(start_ns, last_ns)]) if requests else None, requests
 
 
 def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:

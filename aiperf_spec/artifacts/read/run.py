@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
@@ -12,6 +13,8 @@ from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.metrics.table import RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
 from aiperf_spec.render.notices import notice_text
 
@@ -25,6 +28,16 @@ class LoadedRun:
     result: RunResult
     settings: ReportSettings
     unreadable: int
+    overlapped: bool = True
+    """Whether all of its clients sent at the same time, for some time."""
+
+    def summary(self) -> Summary:
+        """Return the figures of its records; clients that did not overlap have no throughput and no duration."""
+        found = summarise(self.result.records)
+        if self.overlapped:
+            return found
+        timed = {metric.tag for metric in RUN_METRICS if metric.unit.endswith("sec")}
+        return replace(found, run_values={tag: v for tag, v in found.run_values.items() if tag not in timed})
 
 
 def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> LoadedRun:
@@ -34,15 +47,22 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
     machines are as comparable as their clocks. Raises `SpecProfileError` naming a file that cannot be read.
     """
     records: list[RequestRecord] = []
+    spans: list[tuple[int, int]] = []
     unreadable = 0
     for folder in folders if with_records else ():
         if folder.has_records:
             loaded = folder.records()
             unreadable += len(loaded.unreadable)
             records += _numbered_after(records, loaded.records)
+            if good := measured(loaded.records):
+                spans.append((min(r.start_ns for r in good), max(r.end_ns for r in good)))
     first, alone = folders[0], len(folders) == 1
     summary = first.described
     config, settings = _config(folders, records)
+    notices = [notice for folder in folders for notice in notices_of(folder)]
+    overlapped = not spans or max(start for start, _ in spans) < min(end for _, end in spans)
+    if not overlapped:
+        notices.append(Notice(NoticeKind.NO_COMMON_TIME, {"count": len(folders)}))
     result = RunResult(
         config=config,
         url=summary.server_url or summary.endpoint_url or _NOWHERE,
@@ -52,13 +72,13 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         dataset=_dataset(folders),
         wall_offset_ns=0,
         records=records,
-        notices=[notice for folder in folders for notice in notices_of(folder)],
+        notices=notices,
         stopped_by=next((by for each in folders if (by := each.described.stopped_by)), None),
         artifact_dir=first.path if alone else None,
         run_id=summary.benchmark_id,
         reconciliation=summary.reconciliation if alone else None,
     )
-    return LoadedRun(result, settings, unreadable)
+    return LoadedRun(result, settings, unreadable, overlapped)
 
 
 def _numbered_after(before: Sequence[RequestRecord], records: list[RequestRecord]) -> list[RequestRecord]:
