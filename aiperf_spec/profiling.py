@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -93,8 +94,8 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     hooks = hooks or Hooks()
     if hooks.writer is not None or config.artifact_dir is None:
         return run_in_loop(profile_async(config, hooks))
-    from aiperf_spec.analysis.report import analyse
-    from aiperf_spec.artifacts.read.baseline import load_baseline
+    from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
+    from aiperf_spec.artifacts.read.run import settings_of
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.metrics.summary import summarise
 
@@ -103,9 +104,10 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     faults: list[SpecProfileError] = []
     with ArtifactWriter(config, settings) as writer:
         run = run_in_loop(profile_async(config, replace(hooks, writer=writer)))
+        summary = summarise(run.records)
         with standing_alone("the analysis", faults):
-            analysis = analyse(run.records, settings, baseline=baseline)
-        faults += writer.finish(run, summarise(run.records), analysis)
+            analysis = analysed(run.records, settings, baseline, partial(settings_of, run, summary))
+        faults += writer.finish(run, summary, analysis)
     if faults:
         raise faults[0]
     return run

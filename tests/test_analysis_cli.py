@@ -293,3 +293,22 @@ def test_a_report_of_a_run_without_categories_is_followed_by_its_analysis(simula
     text = invoke("report", str(out)).stdout
     assert "Length, pooled" in text
     assert "Acceptance by position in the draft" in text
+
+
+def test_a_baseline_of_another_kind_misleads_and_one_of_the_same_does_not(simulate: Simulate, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"text": f"Count to {i}."}) + "\n" for i in range(33)))
+    plain, fast = simulate("vllm", level="none").url, simulate("vllm").url
+    profile(plain, tmp_path / "alike")
+    profile(plain, tmp_path / "apart", "--concurrency", "2", "--input-file", str(prompts), "--model", "simulated-model")
+    alike = profile(fast, tmp_path / "fast", "--baseline", str(tmp_path / "alike"))
+    assert "misleads" not in alike.stderr
+    apart = profile(fast, tmp_path / "again", "--baseline", str(tmp_path / "apart"))
+    again = invoke("report", str(tmp_path / "fast"), "--analysis", "--baseline", str(tmp_path / "apart"))
+    for result in (apart, again):
+        assert result.exit_code == 0, result.output
+        assert "the speed-up against --baseline misleads: the load differs (concurrency 2; concurrency 4)" in words(
+            result.stderr
+        )
+        assert "misleads: the prompts are of different files" in words(result.stderr)
+        assert result.stderr.count("misleads:") == 2

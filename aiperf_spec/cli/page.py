@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,15 @@ from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
 from aiperf_spec.analysis.report import analyse
-from aiperf_spec.artifacts.read.baseline import load_baseline
+from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import load_run
+from aiperf_spec.artifacts.read.run import load_run, run_settings
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import summarise
-from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.html.svg_plots import require_matplotlib
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def comparison_html(
     return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=_matrix(once))
 
 
-def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: list[RequestRecord] | None) -> PageRun:
+def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Run | None) -> PageRun:
     from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
@@ -70,7 +70,7 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: li
         return PageRun(first.name, result, summary_of(first.described), None, first.configuration)
     loaded = load_run(group)
     result = loaded.result
-    analysis = analyse(result.records, settings, baseline=baseline)
+    analysis = analysed(result.records, settings, baseline, partial(run_settings, first.described))
     texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
     return PageRun(name, result, loaded.summary(), analysis, first.configuration, texts)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,10 @@ from rich.text import Text
 
 from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.matrix import Matrix, build_matrix
-from aiperf_spec.analysis.report import analyse
-from aiperf_spec.artifacts.read.baseline import load_baseline
+from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import load_run, notices_of
+from aiperf_spec.artifacts.read.run import load_run, notices_of, run_settings
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
@@ -146,14 +146,16 @@ def _examine(
     for run in runs:
         name = printable(str(run.path), 60)
         # A run's own tables are followed by its analysis, as they were when it ran.
-        analysed = display.analysis or (with_own and run.has_records and not run.shown_from_summary)
-        if analysed and not quiet:
-            analysis = analyse(run.records().records, settings, baseline=baseline)
+        wanted = display.analysis or (with_own and run.has_records and not run.shown_from_summary)
+        analysis, shown = None, wanted and not quiet
+        if shown:
+            of_run = partial(run_settings, run.described)
+            analysis = analysed(run.records().records, settings, baseline, of_run)
             texts = run.answers(analysis.outliers.indexes)
             console.print(Text(name, style="bold"))
             console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
-        if gates or (analysed and not quiet):
-            for notice in cautions(run.records().records):
+        if gates or shown:
+            for notice in cautions(run.records().records) if analysis is None else analysis.cautions:
                 note(f"{name}: {notice_text(notice)}")
         if gates:
             met = gates.show(gates.outcomes(figures_of([run])), console, f"Gates, {name}") and met

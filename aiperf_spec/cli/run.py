@@ -8,15 +8,17 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from aiperf_spec.analysis.report import Analysis, analyse
+from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
 from aiperf_spec.artifacts.read.answers import load_answers
-from aiperf_spec.artifacts.read.baseline import load_baseline
+from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
+from aiperf_spec.artifacts.read.run import settings_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.terminal import note, show_document, show_faults, stderr, stdout, translated_errors
@@ -100,7 +102,7 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
         summary, analysis = summarise(result.records), None
         faults = [*result.faults]
         with standing_alone("the analysis", faults):
-            analysis = analyse(result.records, settings, baseline=baseline)
+            analysis = analysed(result.records, settings, baseline, partial(settings_of, result, summary))
         faults += writer.finish(result, summary, analysis)
     return MeasuredRun(result, summary, analysis, faults)
 

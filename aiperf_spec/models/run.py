@@ -228,6 +228,7 @@ class NoticeKind(StrEnum):
     HANDOVER = "handover"
     NO_COMMON_TIME = "no_common_time"
     CONNECTING = "connecting"
+    BASELINE_MISLEADS = "baseline_misleads"
     CACHED_REPEATS = "cached_repeats"
     ONE_READ = "one_read"
     CLUMPS = "clumps"

@@ -25,6 +25,8 @@ def notice_text(notice: Notice) -> str:
     elif notice.kind is NoticeKind.CACHED_REPEATS:
         whose = "their prompt tokens, by usage" if values["by_usage"] else "all prompt tokens, by its counters"
         values = {**values, "whose": whose}
+    elif notice.kind is NoticeKind.BASELINE_MISLEADS:
+        values = {"text": worded("mismatch", values["mismatch"], values)}
     elif notice.kind is NoticeKind.SATURATED:
         values = {**values, "more_workers": values["workers"] * 2}
     elif notice.kind is NoticeKind.CONNECTING:

@@ -1,20 +1,50 @@
-"""The records of a run without speculation, against which speed is measured."""
+"""The run without speculation against which speed is measured."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from aiperf_spec.analysis.clusters import measured
+from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings, mismatches, same_prompts
+from aiperf_spec.analysis.comparison.pairing import pair_up
+from aiperf_spec.analysis.report import Analysis, analyse
+from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord
 
 
-def load_baseline(settings: ReportSettings) -> list[RequestRecord] | None:
-    """Return the records of `--baseline`, None where there is none; raise `ConfigError` where that run speculated."""
+def load_baseline(settings: ReportSettings) -> Run | None:
+    """Return the run that `--baseline` names, None without it; raise `ConfigError` where that run speculated."""
     if settings.baseline is None:
         return None
-    from aiperf_spec.artifacts.read.records import load_records
-
-    records = list(load_records(settings.baseline).records)
+    folder = RunFolder(settings.baseline)
+    records = folder.records().records
     if any(record.acceptance is not None for record in records):
         raise ConfigError(
             f"--baseline {str(settings.baseline)!r} is a run with speculation: its requests report acceptance",
             "name a run of the same server without speculation; --base is for gates that compare two such runs",
         )
-    return records
+    return Run(str(settings.baseline), records, run_settings(folder.described))
+
+
+def analysed(
+    records: Sequence[RequestRecord],
+    settings: ReportSettings,
+    baseline: Run | None,
+    of_run: Callable[[], RunSettings],
+) -> Analysis:
+    """Return the analysis of a run of the settings that `of_run` gives; cautions say where the baseline misleads."""
+    if baseline is None:
+        return analyse(records, settings)
+    run = Run("this run", records, of_run())
+    same = same_prompts(baseline.settings, run.settings)
+    pairing = pair_up(measured(baseline.records), measured(records), same_prompts=same)
+    notices = [
+        Notice(NoticeKind.BASELINE_MISLEADS, {"mismatch": each.kind, "base": each.base, "candidate": each.candidate})
+        for each in mismatches(baseline, run, pairing)
+    ]
+    analysis = analyse(records, settings, baseline=baseline.records)
+    return replace(analysis, cautions=(*analysis.cautions, *notices))
