@@ -31,7 +31,17 @@ from aiperf_spec.analysis.report import analyse, length
 from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import NoticeKind, RequestRecord
 from aiperf_spec.render.notices import notice_text
-from tests.bench.coverage import BAND, CASES, Case, covered, false_verdicts, held, percentiles_held, shares_held
+from tests.bench.coverage import (
+    BAND,
+    CASES,
+    Case,
+    covered,
+    false_verdicts,
+    held,
+    percentiles_held,
+    shares_held,
+    undrafted_held,
+)
 from tests.simulated_runs import request, simulated_run
 
 TERMS = [(3, 4), (10, 7), (0, 5), (8, 9), (2, 2), (7, 11)]
@@ -288,3 +298,8 @@ def test_the_difference_of_two_intervals_is_movers() -> None:
 def test_equal_runs_get_no_verdicts() -> None:
     for family, share in false_verdicts(100).items():
         assert share <= 0.07, family
+
+
+def test_intervals_over_decode_steps_allow_for_what_cut_steps_hide() -> None:
+    for name, share in undrafted_held(200, 20).items():
+        assert share >= 0.91, name

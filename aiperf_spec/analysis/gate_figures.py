@@ -21,7 +21,16 @@ from aiperf_spec.analysis.intervals import (
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.speed import accepted_terms, coverage_terms, drafted_terms, step_terms
+from aiperf_spec.analysis.speed import (
+    accepted_terms,
+    coverage,
+    coverage_terms,
+    drafted_share,
+    drafted_terms,
+    step_terms,
+    step_time,
+    tokens_per_decode_step,
+)
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
 from aiperf_spec.metrics.summary import Summary, summarise
@@ -88,15 +97,21 @@ class _Pooled:
     """What makes the ratio with its interval the figure with its own, which ends where the figure does."""
     scale: float = 1.0
     offset: float = 0.0
+    estimated: Callable[[Sequence[RequestRecord]], Estimate] | None = None
+    """What gives the figure instead, where its interval is not that of the ratio alone."""
+
+    def of(self, records: Sequence[RequestRecord]) -> Estimate:
+        """Return the figure with its interval."""
+        return self.estimated(records) if self.estimated else self.shown(ratio(clustered(records, self.read)))
 
 
 _POOLED = {
     POOLED_LENGTH: _Pooled(length_terms, as_length, offset=1.0),
     POOLED_RATE: _Pooled(rate_terms, as_rate, scale=100.0),
-    "tokens_per_decode_step": _Pooled(accepted_terms, as_length, offset=1.0),
-    "drafted_share": _Pooled(drafted_terms, lambda ratio: ratio.within(0, 1)),
-    STEP_TIME: _Pooled(step_terms, lambda ratio: ratio.within(lowest=0)),
-    "coverage": _Pooled(coverage_terms, lambda ratio: ratio.within(0, 1)),
+    "tokens_per_decode_step": _Pooled(accepted_terms, offset=1.0, estimated=tokens_per_decode_step),
+    "drafted_share": _Pooled(drafted_terms, estimated=drafted_share),
+    STEP_TIME: _Pooled(step_terms, estimated=step_time),
+    "coverage": _Pooled(coverage_terms, estimated=coverage),
 }
 _SHARES = ("error_rate", "coverage_of_requests")
 
@@ -128,7 +143,7 @@ class Figures:
         if name.tag in _SHARES:
             return self._share(name)
         if (found := _POOLED.get(name.tag)) is not None:
-            return found.shown(ratio(clustered(self._of(name.category), found.read)))
+            return found.of(self._of(name.category))
         summary = self._summary_of(name.category)
         if name.tag in _RUN:
             value = summary.run_values.get(name.tag)

@@ -2,16 +2,24 @@
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
-from aiperf_spec.analysis.clusters import Read, Terms, clustered
+from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, Ratio, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.latency import content_span_ns
-from aiperf_spec.models.decoding import decoding
+from aiperf_spec.models.decoding import Decoding, decoding, most_steps
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
+
+_Decoded = Callable[[RequestRecord], Decoding | None]
+
+
+class _ReadDecoded(Protocol):
+    def __call__(self, record: RequestRecord, decoded: _Decoded = ...) -> Terms | None: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,58 +47,71 @@ def coverage(records: Sequence[RequestRecord]) -> Estimate:
 
     The prefill's token and those of steps without a draft keep it below 1. Tokens that were cut off are not counted.
     """
-    return ratio(clustered(records, coverage_terms)).within(0, 1)
-
-
-def coverage_terms(record: RequestRecord) -> Terms | None:
-    """Return (tokens that verify steps gave, completion tokens); None where the steps are not known."""
-    found = decoding(record)
-    return None if found is None else (found.tokens - 1 - found.undrafted_steps, found.tokens)
+    return over_decode_steps(records, coverage_terms).within(0, 1)
 
 
 def tokens_per_decode_step(records: Sequence[RequestRecord]) -> Estimate:
     """Return 1 + accepted / decode steps, pooled: the acceptance length where every step has a draft."""
-    return as_length(ratio(clustered(records, accepted_terms)))
+    return as_length(over_decode_steps(records, accepted_terms))
 
 
 def drafted_share(records: Sequence[RequestRecord]) -> Estimate:
     """Return verify steps / decode steps, pooled: a fraction."""
-    return ratio(clustered(records, drafted_terms)).within(0, 1)
-
-
-def accepted_terms(record: RequestRecord) -> Terms | None:
-    """Return (accepted, decode steps); None where the steps are not known, or there is none."""
-    found = decoding(record)
-    return None if found is None or not found.steps else (found.accepted, found.steps)
-
-
-def drafted_terms(record: RequestRecord) -> Terms | None:
-    """Return (verify steps, decode steps); None where the steps are not known, or there is none."""
-    found = decoding(record)
-    return None if found is None or not found.steps else (found.verify_steps, found.steps)
+    return over_decode_steps(records, drafted_terms).within(0, 1)
 
 
 def step_time(records: Sequence[RequestRecord]) -> Estimate:
     """Return (last - first content arrival) / decode steps, pooled, in ms; see `step_terms`."""
-    return _pooled_ms(records, step_terms)
+    return _in_ms(over_decode_steps(records, step_terms))
 
 
 def pooled_itl(records: Sequence[RequestRecord]) -> Estimate:
     """Return sum(last - first content arrival) / sum(output tokens - 1), in ms: every token weighs the same."""
-    return _pooled_ms(records, token_times)
+    return _in_ms(ratio(clustered(records, token_times)))
 
 
-def _pooled_ms(records: Sequence[RequestRecord], read: Read) -> Estimate:
-    given = ratio(clustered(records, read)).within(lowest=0)
-    return given if given.value is not None else missing(Missing.NO_TIMES)
+def _in_ms(given: Estimate) -> Estimate:
+    return given.within(lowest=0) if given.value is not None else missing(Missing.NO_TIMES)
 
 
-def step_terms(record: RequestRecord) -> Terms | None:
+def over_decode_steps(records: Sequence[RequestRecord], read: _ReadDecoded) -> Estimate:
+    """Return a ratio that counts decode steps, with an interval that allows for those which cut last steps may hide.
+
+    The value is that of the fewest steps; the interval reaches as far as that of the most.
+    """
+    least = ratio(clustered(records, read))
+    if not any(found.undrafted_steps for record in records if (found := decoding(record)) is not None):
+        return least
+    most = ratio(clustered(records, partial(read, decoded=most_steps)))
+    if least.low is None or least.high is None or most.low is None or most.high is None:
+        return least
+    return replace(least, low=min(least.low, most.low), high=max(least.high, most.high))
+
+
+def coverage_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:
+    """Return (tokens that verify steps gave, completion tokens); None where the steps are not known."""
+    found = decoded(record)
+    return None if found is None else (found.tokens - 1 - found.undrafted_steps, found.tokens)
+
+
+def accepted_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:
+    """Return (accepted, decode steps); None where the steps are not known, or there is none."""
+    found = decoded(record)
+    return None if found is None or not found.steps else (found.accepted, found.steps)
+
+
+def drafted_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:
+    """Return (verify steps, decode steps); None where the steps are not known, or there is none."""
+    found = decoded(record)
+    return None if found is None or not found.steps else (found.verify_steps, found.steps)
+
+
+def step_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:
     """Return (last - first content arrival in ms, decode steps).
 
     None without streaming, where one read brought all content, and where the steps are not known or there is none.
     """
-    found, span = decoding(record), content_span_ns(record)
+    found, span = decoded(record), content_span_ns(record)
     return None if found is None or span is None or not found.steps else (span / NS_PER_MS, found.steps)
 
 

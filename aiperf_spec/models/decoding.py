@@ -64,3 +64,9 @@ def decoding(record: RequestRecord) -> Decoding | None:
     cut = report.per_step_accepted[-1] if report.per_step_accepted else max(report.acceptance_histogram, default=0)
     least, most = (undrafted_steps(tokens, accepted - hidden, steps) for hidden in (0, cut))
     return Decoding(tokens, accepted, steps, least, most)
+
+
+def most_steps(record: RequestRecord) -> Decoding | None:
+    """Return the same with as many steps without a draft as there may have been."""
+    found = decoding(record)
+    return None if found is None else found._replace(undrafted_steps=found.undrafted_at_most)

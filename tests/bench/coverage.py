@@ -30,6 +30,7 @@ from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.intervals import Estimate, as_length, percentile_interval, ratio, share_interval
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.report import length, rate
+from aiperf_spec.analysis.speed import drafted_share, step_time, tokens_per_decode_step
 from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import RequestRecord
 from tests.simulated_runs import K, request, simulated_run, true_length
@@ -151,6 +152,44 @@ def shares_held(runs: int, prompts: int, repeats: int) -> float:
     return sum(_holds(estimate, 0.1) for estimate in found) / runs
 
 
+def _undrafted(random: Random, index: int, tokens: int) -> tuple[RequestRecord, tuple[int, int, int, float]]:
+    """Return a response whose drafter often found nothing, and its true accepted, verify and decode steps and ms.
+
+    Its last step is cut at the limit of tokens, which hides steps without a draft from who counts tokens.
+    """
+    probability, share = random.betavariate(4, 3), random.betavariate(3, 3)
+    accepted: list[int] = []
+    steps, left = 0, tokens - 1
+    while left > 0:
+        steps, left = steps + 1, left - 1
+        if random.random() < share:
+            accepted.append(_leading(random, probability))
+            left -= accepted[-1]
+    given = sum(accepted) + len(accepted)
+    record = request(index, tuple(accepted), undrafted=tokens - 1 - given)
+    ms = steps * random.uniform(27, 33)
+    record.first_content_ns, record.last_content_ns = 0, round(ms * 1_000_000)
+    return record, (sum(accepted), len(accepted), steps, ms)
+
+
+def undrafted_held(runs: int, prompts: int, tokens: int = 96) -> dict[str, float]:
+    """Return the share of runs in which intervals over decode steps hold the true figure, where many had no draft."""
+    figures: dict[str, tuple[Callable[[Sequence[RequestRecord]], Estimate], Callable[..., float]]] = {
+        "tokens per decode step": (tokens_per_decode_step, lambda a, v, d, ms: 1 + a / d),
+        "drafted share": (drafted_share, lambda a, v, d, ms: v / d),
+        "time per decode step": (step_time, lambda a, v, d, ms: ms / d),
+    }
+    random = Random(f"truth {tokens}")
+    sums = [sum(column) for column in zip(*(_undrafted(random, 0, tokens)[1] for _ in range(20_000)), strict=True)]
+    hits = dict.fromkeys(figures, 0)
+    for seed in range(runs):
+        random = Random(f"{seed} {prompts}")
+        run = [_undrafted(random, index, tokens)[0] for index in range(prompts)]
+        for name, (figure, true) in figures.items():
+            hits[name] += _holds(figure(run), true(*sums))
+    return {name: count / runs for name, count in hits.items()}
+
+
 def covered(runs: int, requests: int) -> dict[str, float]:
     """Return the share of runs in which each kind of interval holds the true figure, over whole records."""
     hits: dict[str, int] = {}
@@ -257,6 +296,9 @@ def main() -> None:
         print(f"p{q} of {prompts} conversations x {turns} turns: {100 * share:.1f}")
     for prompts, repeats in ((20, 10), (60, 1)):
         print(f"error share, {prompts} prompts x {repeats}: {100 * shares_held(options.runs, prompts, repeats):.1f}")
+    for prompts in (8, 20, 60):
+        for name, share in undrafted_held(options.runs, prompts).items():
+            print(f"steps without a draft, {name}, {prompts} prompts: {100 * share:.1f}")
     for name, share in covered(options.runs // 2, 60).items():
         print(f"{name}, 60 prompts: {100 * share:.1f}")
     print(f"{options.pairs} pairs of equal runs: percent with a verdict")
