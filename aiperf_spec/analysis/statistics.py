@@ -24,37 +24,27 @@ _LARGEST_LOG = 350.0
 
 
 @lru_cache(maxsize=1024)
-def t_quantile(df: float, level: float = LEVEL) -> float:
-    """Return t with P(|T| <= t) = level at `df` degrees of freedom, whole or not; to a relative 1e-8.
+def t_quantile(df: float) -> float:
+    """Return t with P(|T| <= t) = 0.95 at `df` degrees of freedom, whole or not; to a relative 1e-8.
 
-    Infinite where it is too large for a float. Raises ValueError for a level outside 0..1, or without a positive `df`.
+    Infinite where it is too large for a float. Raises ValueError without a positive `df`.
     """
-    if not df > 0 or not 0 < level < 1:
-        raise ValueError(f"no quantile at level {level} and {df} degrees of freedom")
-    # Newton's method on log p as a function of log t, within the bracket that the values so far leave.
-    low, high, target = -_LARGEST_LOG, _LARGEST_LOG, math.log(1 - level)
-    if t_two_sided_p(math.exp(high), df) > 1 - level:
-        return math.inf
-    log_t = 0.0
-    for _ in range(200):
+    if not df > 0:
+        raise ValueError(f"no quantile at {df} degrees of freedom")
+    # Newton's method on log p as a function of log t, which is concave: from its second value on it comes down.
+    log_t, target = 0.0, math.log(1 - LEVEL)
+    log_density_at_0 = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    for _ in range(100):
         t = math.exp(log_t)
         p = t_two_sided_p(t, df)
-        if p > 1 - level:
-            low = log_t
-        else:
-            high = log_t
-        slope = t * _t_slope(t, df) / p if p else 0.0
-        closer = log_t + (target - math.log(p)) / slope if slope else math.inf
-        if abs(closer - log_t) < 1e-12:
+        density = math.exp(log_density_at_0 - (df + 1) / 2 * math.log1p(t * t / df))
+        step = (math.log(p) - target) * p / (2 * t * density)
+        log_t += step
+        if log_t > _LARGEST_LOG:
+            return math.inf
+        if abs(step) < 1e-12:
             break
-        log_t = closer if low < closer < high else (low + high) / 2
     return math.exp(log_t)
-
-
-def _t_slope(t: float, df: float) -> float:
-    # The derivative of the two-sided p: minus twice the density.
-    log_density = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
-    return -2 * math.exp(log_density - (df + 1) / 2 * math.log1p(t * t / df))
 
 
 def t_two_sided_p(t: float, df: float) -> float:
