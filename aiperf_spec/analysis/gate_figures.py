@@ -191,7 +191,7 @@ class Figures:
     def _share(self, name: FigureName) -> Estimate:
         chosen = [record for record in self._all if record.phase is Phase.PROFILING and _is_of(record, name.category)]
         if name.tag == "error_rate":
-            ended = [record for record in chosen if not _was_cancelled(record)]
+            ended = [r for r in chosen if r.error is None or r.error.kind is not ErrorKind.CANCELLED]
             terms = ((not record.succeeded, 1) for record in ended)
         else:
             ended = [record for record in chosen if record.succeeded]
@@ -201,10 +201,6 @@ class Figures:
 
 def _is_of(record: RequestRecord, category: str | None) -> bool:
     return category is None or record.category == category
-
-
-def _was_cancelled(record: RequestRecord) -> bool:
-    return record.error is not None and record.error.kind is ErrorKind.CANCELLED
 
 
 def _values(metric: RecordMetric, records: Sequence[RequestRecord]) -> tuple[list[float], list[str]]:
