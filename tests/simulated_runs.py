@@ -18,13 +18,13 @@ KINDS: tuple[tuple[float, float, tuple[int, int]], ...] = (
 
 
 def true_length(k: int = K, shift: float = 0.0) -> float:
-    """Return 1 + E[accepted] / E[steps] where drafts have k tokens."""
-    steps = [share * (low + high) / 2 for share, _, (low, high) in KINDS]
-    accepted = [
-        mean * sum((probability + shift) ** i for i in range(1, k + 1))
-        for mean, (_, probability, _) in zip(steps, KINDS, strict=True)
-    ]
-    return 1 + sum(accepted) / sum(steps)
+    """Return the acceptance length of these requests, with the tokens that they have, where drafts have k tokens."""
+    tokens = steps = 0.0
+    for share, probability, (low, high) in KINDS:
+        own, at_k = (1 + sum((probability + shift) ** i for i in range(1, length + 1)) for length in (K, k))
+        tokens += share * (low + high) / 2 * own
+        steps += share * (low + high) / 2 * own / at_k
+    return tokens / steps
 
 
 def simulated_run(seed: int, requests: int, *, shift: float = 0.0, noise: int = 0) -> list[RequestRecord]:

@@ -26,9 +26,7 @@ from aiperf_spec.analysis.intervals import (
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
-from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.report import analyse, length
-from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.run import NoticeKind, RequestRecord
 from aiperf_spec.render.notices import notice_text
 from tests.bench.coverage import (
@@ -187,18 +185,10 @@ def _length(rows: list[tuple[float, ...]]) -> float:
     return 1 + math.fsum(reached) / steps
 
 
-def _length_at_two(rows: list[tuple[float, ...]]) -> float:
-    steps, first, second, *_ = (math.fsum(column) for column in zip(*rows, strict=True))
-    return 1 + first / steps + first / steps * second / first
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_bootstrap_over_requests_agrees_within_five_percent(seed: int) -> None:
     run = simulated_run(seed, 200)
     _agree(length(run), _bootstrap(run, _length, seed))
-    known = drafting([record.acceptance for record in run if record.acceptance is not None])
-    modelled = what_if(run, known, tally_all(run, known))
-    _agree(modelled.lengths[1].length, _bootstrap(run, _length_at_two, seed))
 
 
 def test_a_bootstrap_over_pairs_agrees_within_five_percent() -> None:

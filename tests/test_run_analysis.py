@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from statistics import fmean
 
 import pytest
 from rich.console import Console
@@ -162,8 +164,23 @@ def test_drift_is_seen_within_responses() -> None:
     assert (found.change.value, found.change.reason) == (2, Missing.NO_SPREAD)
     assert (found.longest_rejection, found.longest_in) == (10, 0)
     assert found.autocorrelation is not None
-    # Of 19 products of neighbours 18 are +1 and one is -1; the squares are 20.
-    assert found.autocorrelation.value == pytest.approx(17 / 20)
+    # Of 19 products of neighbours 18 are +1 and one is -1; the squares are 20, their mean is 1.
+    assert found.autocorrelation.value == pytest.approx((17 + 1) / 20)
+
+
+def test_independent_steps_are_seldom_called_correlated() -> None:
+    called, values = 0, []
+    for seed in range(400):
+        random = Random(seed)
+        steps = (tuple(random.choices((0, 1, 4), k=random.randint(10, 40))) for _ in range(40))
+        lag = drift([request(i, each) for i, each in enumerate(steps)]).autocorrelation
+        assert lag is not None
+        assert lag.low is not None
+        assert lag.high is not None
+        values.append(lag.value or 0.0)
+        called += not lag.low <= 0 <= lag.high
+    assert 0.03 <= called / 400 <= 0.075
+    assert abs(fmean(values)) < 0.005
 
 
 def test_buckets_go_by_tokens_put_out_before() -> None:

@@ -140,6 +140,8 @@ def metrics(answer: Callable[[int], tuple[int, str]]) -> Iterator[Metrics]:
             data = text.encode()
             try:
                 self.send_response(status)
+                if status == 307:
+                    self.send_header("location", text)
                 self.send_header("content-length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -233,6 +235,49 @@ def test_failures_in_between_are_tolerated_and_said(
     assert document["metrics"]["vllm:spec_decode_num_drafts"]["series"][0]["stats"]["total"] == 9
     (info,) = document["summary"]["endpoint_info"].values()
     assert info["failed_fetches"] == 1
+
+
+def test_counters_of_other_names_are_said_to_be_missing(simulate: Simulate, tmp_path: Path) -> None:
+    def answer(number: int) -> tuple[int, str]:
+        return 200, "# TYPE other_total counter\nother_total 1\n"
+
+    with metrics(answer) as server:
+        options = ("--request-count", 2, "--server-metrics-url", server.url)
+        result = run("--url", simulate("vllm").url, *options, out=tmp_path / "run")
+    said = " ".join(result.stderr.split())
+    assert "no counter of verify steps" in said
+    assert "looked for vllm:spec_decode_num_drafts" in said
+
+
+@pytest.mark.parametrize("growing", [0, 1])
+def test_replicas_that_answer_in_turn_are_not_other_traffic(simulate: Simulate, tmp_path: Path, growing: int) -> None:
+    def answer(number: int) -> tuple[int, str]:
+        return 200, counters(100_000 if number % 2 == growing else 7, 0, 0)
+
+    with metrics(answer) as server:
+        options = ("--request-count", 2, "--server-metrics-url", server.url)
+        result = run("--url", simulate("vllm").url, *options, out=tmp_path / "run")
+    said = " ".join(result.stdout.split())
+    assert "several replicas answer here in turn" in said
+    assert "other traffic" not in said
+    assert reconciliation(tmp_path / "run")["agreement"] == "reset"
+
+
+def test_a_redirect_is_followed_on_the_same_origin_alone(simulate: Simulate, tmp_path: Path) -> None:
+    with metrics(lambda number: (200, counters(3 * number, 0, 0))) as elsewhere:
+        with metrics(lambda number: (307, "/metrics/") if number % 2 == 0 else (200, counters(number, 0, 0))) as server:
+            options = ("--request-count", 2, "--server-metrics-url", server.url)
+            followed = run("--url", simulate("vllm").url, *options, out=tmp_path / "followed")
+            assert {request["path"] for request in server.asked} == {"/metrics", "/metrics/"}
+        with metrics(lambda number: (307, f"{elsewhere.url}/metrics")) as server:
+            options = ("--request-count", 2, "--server-metrics-url", server.url)
+            refused = run("--url", simulate("vllm").url, *options, out=tmp_path / "refused")
+        assert elsewhere.asked == []
+    assert "What the server counted" in followed.stdout
+    assert "failed" not in followed.stderr
+    assert f"HTTP 307 to {elsewhere.url}/metrics" in "".join(refused.stderr.split()).replace(
+        "HTTP307to", "HTTP 307 to "
+    )
 
 
 def test_counters_that_never_stand_still_are_said_to(

@@ -2,9 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import field, fields
-from typing import Annotated, Any
+from collections.abc import Collection, Mapping
+from dataclasses import field, fields, replace
+from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -39,6 +39,23 @@ class EngineCounters:
     rate_gauge: str | None = None
     prefix_without_drafter: str | None = None
     """How all its metrics begin, where those of speculation are left out unless the engine runs with a drafter."""
+
+    def named_in(self, names: Collection[str]) -> Self:
+        """Return the counters by the names that a page has for them.
+
+        Collectors put another prefix in the place of the engine's: Ray turns `vllm:` into `ray_vllm_`. The counter of
+        verify steps is then told by what follows the colon, where one name alone ends so, and its prefix holds for all.
+        """
+        known = self.verify_steps or ""
+        suffix = known.partition(":")[2]
+        if not suffix or known in names:
+            return self
+        found = [name for name in names if name.endswith(suffix) and name[: -len(suffix)].endswith((":", "_"))]
+        if len(found) != 1:
+            return self
+        prefix = found[0].removesuffix(suffix)
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: prefix + text.partition(":")[2] for name, text in given.items() if text})
 
     @property
     def of_speculation(self) -> frozenset[str]:

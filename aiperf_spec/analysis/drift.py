@@ -34,8 +34,9 @@ class Drift:
     less that of the first, paired within responses. Both are of responses with at least 10 steps (`responses`).
     `buckets` go by tokens put out before the step; how many those are is not known where steps without a draft stand
     between the verify steps, and `buckets_reason` says so. `autocorrelation` is of a step's accepted count and the next
-    one's, about each response's own mean, pooled: sum((x_t - m)(x_t+1 - m)) / sum((x_t - m)^2). `longest_rejection`
-    counts verify steps in a row that accepted nothing; `longest_in` is the index of the request that had them.
+    one's, about each response's own mean, pooled: (sum((x_t - m)(x_t+1 - m)) + v) / sum((x_t - m)^2), where v is the
+    mean of a response's (x_t - m)^2: without it, T steps that are independent give -1/T. `longest_rejection` counts
+    verify steps in a row that accepted nothing; `longest_in` is the index of the request that had them.
     """
 
     responses: int = 0
@@ -135,6 +136,7 @@ def _autocorrelation(records: Sequence[RequestRecord]) -> Estimate:
         steps = _steps(record)
         mean = sum(steps) / len(steps)
         apart = [count - mean for count in steps]
-        return sum(a * b for a, b in pairwise(apart)), sum(a * a for a in apart)
+        squares = sum(a * a for a in apart)
+        return sum(a * b for a, b in pairwise(apart)) + squares / len(steps), squares
 
     return ratio(clustered(records, read)).within(-1, 1)

@@ -1,33 +1,41 @@
 """What a shorter draft would have given, modelled from one run: an estimate, never a measurement.
 
-S'(i) = product of c(1..i); length(k') = 1 + sum(S'(1..k')) for k' <= k, never beyond. With a draft cost c (draft time
-per token / target time per step), speed-up(k') = length(k') / (1 + c k').
+Each request's steps are replayed with drafts of k' tokens, for k' <= k, never beyond: length(k') = tokens / replayed
+steps. Where an engine reports no single steps, its histogram stands in, and the estimate is rough. With a draft cost c
+(draft time per token / target time per step), speed-up(k') = decoded tokens / (replayed steps x (1 + c k') + steps that
+ran without a draft).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.intervals import Estimate, as_length, effective_number, estimate, missing, ratio, scatter
+from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.intervals import Estimate, Ratio, estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Drafting, Tallies
+from aiperf_spec.analysis.step_replay import Replays
+from aiperf_spec.models.decoding import decoding
 from aiperf_spec.models.run import RequestRecord
 
 _SUDDEN_END = 100
 """Steps at risk, none of which went on: with c = 0.03 that happens to a chain in 5 runs of 100."""
 _STILL_ALIVE = 0.1
+_ROUGH = 0.2
+"""How far a length from histograms may lie from that of the replay, as a share of the length less 1, at k' = 1; less in
+proportion to k - k'. `tests/bench/what_if.py` finds up to 0.18 where text is easy and hard by turns."""
 
 
 @dataclass(slots=True, frozen=True)
 class DraftLength:
     """What drafts of `k` tokens would have given.
 
-    `length` supposes that every step proposes k. `as_drafted` = 1 + sum(S(1..k)) supposes that steps which proposed
-    fewer than k still do, as a drafter does whose match has run out; the two are one where all drafts are full.
-    `speedup` is None without a draft cost.
+    `length` supposes that every step which proposes proposes k. `as_drafted` supposes that drafts which ended short
+    still do, as those of a drafter whose match has run out; the two are one where all drafts are full. `speedup` is of
+    `length`, over all decode steps; None without a draft cost.
     """
 
     k: int
@@ -41,7 +49,9 @@ class WhatIf:
     """The modelled lengths for k' = 1..k, or the reason why there are none.
 
     `best` is the k' of the largest modelled speed-up, 0 where not speculating at all is faster; `ties` are the other
-    k' whose speed-up does not differ from it at 95 %. Both are None and empty without a draft cost.
+    k' whose speed-up does not differ from it at 95 %. Both are None and empty without a draft cost. `rough` says that
+    requests without figures of single steps are among them; intervals are then wider by the error that this may make.
+    `decay` is the factor on a draft token's chance for each further position in the draft.
     """
 
     drafting: Drafting
@@ -50,6 +60,8 @@ class WhatIf:
     draft_cost: float | None = None
     best: int | None = None
     ties: tuple[int, ...] = ()
+    rough: bool = False
+    decay: float | None = None
 
 
 def refusal(
@@ -86,64 +98,72 @@ def what_if(
     draft_cost: float | None = None,
     assume_chain: bool = False,
 ) -> WhatIf:
-    """Return the modelled length for every k' <= k, with the jackknife's intervals: each prompt is left out once.
+    """Return the modelled length for every k' <= k, with intervals over prompts as those of every ratio.
 
-    From where S' is 0, longer drafts add nothing; where no step proposed as many, the figure is None.
+    From the first k' on that no step proposed, though some came as far, the figures are None.
     """
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
-    modelled, terms, df = _modelled(tallies)
-    lengths = []
-    for k, length in enumerate(modelled, start=1):
-        speedup = None if draft_cost is None else length.scaled(1 / (1 + draft_cost * k))
-        lengths.append(DraftLength(k, length, as_length(ratio(tallies.accepted_within(k))), speedup))
-    best, ties = _best(lengths, terms, draft_cost, df)
-    return WhatIf(known, tuple(lengths), draft_cost=draft_cost, best=best, ties=ties)
-
-
-def _modelled(tallies: Tallies) -> tuple[list[Estimate], list[array[float]], float]:
-    # terms[k' - 1] holds, by cluster, length(k') less what it is without the cluster.
-    survival, length = 1.0, 1.0
-    steps = [b for _, b in tallies.risks(1)] if tallies.reached else []
-    df = effective_number(steps) - 1 if any(steps) else 0.0
-    survival_left, total = array("d", (1.0 for _ in steps)), array("d", (0.0 for _ in steps))
-    lengths: list[Estimate] = []
-    terms: list[array[float]] = []
-    for position, (reached, at_risk) in enumerate(zip(tallies.reached, tallies.at_risk, strict=True), start=1):
-        accepted, risk = sum(reached), sum(at_risk)
-        if survival and not risk:
+    k = len(tallies.reached)
+    reports = {id(record): report for record in records if (report := record.acceptance) and report.num_spec_steps}
+    model = Replays(reports, tallies)
+    lengths: list[DraftLength] = []
+    speeds: dict[int, tuple[Ratio, float]] = {}
+    for shorter in range(1, k + 1):
+        if not sum(tallies.at_risk[shorter - 1]) and all(model.chances.by_position[: shorter - 1]):
+            nothing = missing(Missing.NONE_AT_RISK)
+            lengths += [DraftLength(each, nothing, nothing) for each in range(shorter, k + 1)]
             break
-        conditional = accepted / risk if risk else 0.0
-        left = (((accepted - a) / (risk - b) if risk > b else conditional) for a, b in tallies.risks(position))
-        survival_left = array("d", (s * c for s, c in zip(survival_left, left, strict=True)))
-        survival *= conditional
-        length += survival
-        total = array("d", (t + survival - s for t, s in zip(total, survival_left, strict=True)))
-        terms.append(total)
-        lengths.append(estimate(length, scatter(total), len(total), df).within(1, 1 + position))
-    lengths += [missing(Missing.NONE_AT_RISK)] * (len(tallies.reached) - len(lengths))
-    return lengths, terms, df
+        error = _ROUGH * (k - shorter) / (k - 1) if model.rough and k > 1 else 0.0
+        terms = model.at(shorter)
+        length = as_drafted = _length(records, terms, shorter, error)
+        if not known.full:
+            as_drafted = _length(records, model.at(shorter, short_stay=True), shorter, error)
+        speedup = None
+        if draft_cost is not None:
+            speed = _speed(records, terms, 1 + draft_cost * shorter)
+            # What makes the length wrong makes the speed-up wrong by the same share, or less.
+            error *= speed.value * (1 - 1 / length.value) if length.value else 0.0
+            speeds[shorter] = speed, error
+            speedup = _widened(speed.estimate(), error)
+        lengths.append(DraftLength(shorter, length, as_drafted, speedup))
+    best, ties = _best(speeds)
+    return WhatIf(known, tuple(lengths), None, draft_cost, best, ties, model.rough, model.chances.decay)
 
 
-def _best(
-    lengths: Sequence[DraftLength], terms: Sequence[Sequence[float]], cost: float | None, df: float
-) -> tuple[int | None, tuple[int, ...]]:
-    if cost is None or not lengths or not terms:
+def _length(records: Sequence[RequestRecord], terms: Mapping[int, Terms], k: int, error: float) -> Estimate:
+    length = linearised(clustered(records, lambda record: terms.get(id(record)))).estimate()
+    return _widened(length, error * ((length.value or 1) - 1)).within(1, 1 + k)
+
+
+def _widened(figure: Estimate, error: float) -> Estimate:
+    if figure.low is None or figure.high is None:
+        return figure
+    return replace(figure, low=figure.low - error, high=figure.high + error)
+
+
+def _speed(records: Sequence[RequestRecord], terms: Mapping[int, Terms], step_cost: float) -> Ratio:
+    def read(record: RequestRecord) -> Terms | None:
+        found = decoding(record)
+        undrafted = 0 if found is None else found.undrafted_steps
+        tokens, steps = terms.get(id(record), (0.0, 0.0))
+        return (tokens + undrafted, steps * step_cost + undrafted) if tokens or undrafted else None
+
+    return linearised(clustered(records, read))
+
+
+def _best(speeds: Mapping[int, tuple[Ratio, float]]) -> tuple[int | None, tuple[int, ...]]:
+    if not speeds:
         return None, ()
-    speeds = {0: 1.0} | {
-        each.k: each.speedup.value for each in lengths if each.speedup and each.speedup.value is not None
-    }
-    best = max(speeds, key=lambda k: (speeds[k], -k))
+    best = max((0, *speeds), key=lambda k: (speeds[k][0].value if k else 1.0, -k))
+    some = next(iter(speeds.values()))[0]
+    none = replace(some, value=1.0, terms=array("d", bytes(8 * some.n))), 0.0
+    (mine, mine_error) = speeds.get(best, none)
     ties = []
-    for k, speed in speeds.items():
-        apart = [mine - other for mine, other in zip(_speed(terms, best, cost), _speed(terms, k, cost), strict=True)]
-        difference = estimate(speeds[best] - speed, scatter(apart), len(apart), df, size=1)
-        if k != best and (difference.low is None or difference.low <= 0):
+    for k in (0, *speeds):
+        other, error = speeds.get(k, none)
+        apart = [one - two for one, two in zip(mine.terms, other.terms, strict=True)]
+        difference = estimate(mine.value - other.value, scatter(apart), some.n, some.df, size=1)
+        if k != best and (difference.low is None or difference.low - mine_error - error <= 0):
             ties.append(k)
     return best, tuple(ties)
-
-
-def _speed(terms: Sequence[Sequence[float]], k: int, cost: float) -> list[float]:
-    if k == 0:
-        return [0.0] * len(terms[0])
-    return [term / (1 + cost * k) for term in terms[k - 1]]

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from typing import Any, Self
+from urllib.parse import urljoin
 
 import httpx
 import orjson
@@ -17,7 +18,7 @@ from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failu
 from aiperf_spec.client.proxies import ProxyTransport, proxy_for
 from aiperf_spec.client.sink import ReaderSink, RequestTrace
 from aiperf_spec.client.stamping_transport import StampingTransport
-from aiperf_spec.config.server_url import Server
+from aiperf_spec.config.server_url import Server, origin_of
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind, RequestError
@@ -28,6 +29,8 @@ from aiperf_spec.wire.response_reader import ResponseReader
 CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
 _GET_TIMEOUT_SECONDS = 5.0
+_REDIRECTS = 4
+"""Answers to one GET that may be redirects."""
 _GET_BYTES = 32 * 1024 * 1024
 """More than any list of models or page of metrics holds."""
 # These say where a body ends, which is httpx's to say, and which request it is, which is ours.
@@ -148,20 +151,37 @@ class Client:
         sink: ReaderSink | None = response.request.extensions.get("sink")
         if sink is not None:
             sink.headers_received(response)
+        response.extensions["location"] = response.headers.pop("location", "")
 
     async def get(self, url: str) -> httpx.Response | None:
-        """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds."""
-        body = bytearray()
+        """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds.
+
+        Redirects are followed within the origin: a path without its last slash is often answered by one.
+        """
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
-                async with self._http.stream("GET", url, headers=self._headers) as response:
-                    async for data in _decoded(response):
-                        body += data
-                        if len(body) > _GET_BYTES:
-                            return None
-        except FAILURES:
+                for _ in range(_REDIRECTS):
+                    page = await self._page(url)
+                    location = "" if page is None or not page.is_redirect else page.headers.get("location", "")
+                    target = urljoin(url, location)
+                    if not location or page is None or origin_of(target) != origin_of(url):
+                        break
+                    url = target
+        except (*FAILURES, ValueError):  # of a location that is no URL
             return None
-        return httpx.Response(response.status_code, content=bytes(body))
+        return page
+
+    async def _page(self, url: str) -> httpx.Response | None:
+        body = bytearray()
+        async with self._http.stream("GET", url, headers=self._headers) as response:
+            async for data in _decoded(response):
+                body += data
+                if len(body) > _GET_BYTES:
+                    return None
+        location = response.extensions.get("location", "")
+        return httpx.Response(
+            response.status_code, headers={"location": location} if location else {}, content=bytes(body)
+        )
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""

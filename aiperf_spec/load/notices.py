@@ -50,6 +50,7 @@ def run_notices(
     for text in adapter_warnings:
         yield Notice(NoticeKind.ADAPTER, {"text": text})
     yield from _acceptance(result, good)
+    yield from _counters(result, good)
     reports = [record.acceptance for record in good if record.acceptance is not None]
     other = [(sent, report.length or 1.0) for report in reports if (sent := report.other_length) is not None]
     if other:
@@ -82,6 +83,17 @@ def run_notices(
         yield Notice(NoticeKind.INSECURE)
     if proxy is not None:
         yield Notice(NoticeKind.PROXY, {"proxy": without_secrets(proxy)})
+
+
+def _counters(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:
+    """Yield that metrics were read in which the engine's counters of verify steps are not to be found."""
+    if result.server_metrics is None or result.reconciliation is not None:
+        return
+    engines = known_engines()
+    reported = {record.acceptance.engine for record in good if record.acceptance is not None} & engines.keys()
+    if names := sorted({name for engine in reported if (name := engines[engine].counters.verify_steps) is not None}):
+        urls = ", ".join(endpoint.url for endpoint in result.server_metrics.endpoints)
+        yield Notice(NoticeKind.NO_COUNTERS, {"url": urls, "names": ", ".join(names)})
 
 
 def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:

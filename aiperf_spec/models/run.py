@@ -236,6 +236,7 @@ class NoticeKind(StrEnum):
     INSECURE = "insecure"
     NO_SERVER_METRICS = "no_server_metrics"
     SERVER_METRICS_LOST = "server_metrics_lost"
+    NO_COUNTERS = "no_counters"
     SERVER_METRICS_GAPS = "server_metrics_gaps"
     ONE_PROMPT = "one_prompt"
     LONG_ACCEPTED_BETTER = "long_accepted_better"

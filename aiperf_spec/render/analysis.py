@@ -142,6 +142,8 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
 
 def _modelling_notes(modelled: WhatIf) -> list[str]:
     notes = ["Modelled from this run for a chain drafter, not measured."]
+    if modelled.rough:
+        notes.append("Rough: from histograms, as figures of single steps are missing; intervals allow for the error.")
     if not modelled.drafting.full:
         notes.append("Length supposes that every step proposes k'; as drafted, that short drafts stay short.")
     if modelled.draft_cost is None:

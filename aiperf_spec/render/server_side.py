@@ -57,7 +57,10 @@ def verdict(reconciliation: Reconciliation) -> str:
     steps = reconciliation.steps.difference or 0
     own = sum(reconciliation.requests_silent.values())
     if reconciliation.agreement is Agreement.RESET:
-        return "A counter of the server was reset during the run (a restart?), so there is nothing to compare with."
+        return (
+            "A counter of the server was reset during the run, so there is nothing to compare with: the server was "
+            "restarted, or several replicas answer here in turn (name each with --server-metrics-url)."
+        )
     if reconciliation.agreement is Agreement.NO_NUMBER:
         return "A counter of the server was no number (NaN or infinite), so there is nothing to compare with."
     if reconciliation.agreement is Agreement.EXACT:

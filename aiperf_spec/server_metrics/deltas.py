@@ -8,10 +8,9 @@ from itertools import accumulate, pairwise
 from aiperf_spec.metrics.stats import PERCENTILES
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures
 from aiperf_spec.models.units import NS_PER_S
-from aiperf_spec.server_metrics.snapshots import GaugeSeries, Snapshots
+from aiperf_spec.server_metrics.snapshots import START_TIME, GaugeSeries, Snapshots
 from aiperf_spec.server_metrics.text import Buckets, Family, Labels
 
-_START_TIME = "process_start_time_seconds"
 _UNITS = ("seconds", "milliseconds", "bytes", "tokens", "requests", "ratio")
 
 
@@ -52,12 +51,9 @@ def metric_deltas(snapshots_by_url: Mapping[str, Snapshots], start_ns: int, end_
 
 
 def _restarted(snapshots: Snapshots) -> bool:
-    first, last = snapshots.first.get(_START_TIME), snapshots.last.get(_START_TIME)
-    if first is None or last is None:
-        return False
-    # A time that is no number on one side says nothing: it differs from every other by NaN.
-    moved = (abs(first.values.get(labels, math.nan) - time) > 0 for labels, time in last.values.items())
-    return first.values.keys() != last.values.keys() or any(moved)
+    first, last = snapshots.first.get(START_TIME), snapshots.last.get(START_TIME)
+    other = first is not None and last is not None and first.values.keys() != last.values.keys()
+    return snapshots.restarted or other
 
 
 def unit_of(name: str) -> str | None:

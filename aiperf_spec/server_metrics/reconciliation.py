@@ -24,7 +24,8 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     endpoints.
     """
     found = metrics.metrics
-    described = (engine.counters for engine in known_engines().values())
+    counted = [name for name, metric in found.items() if metric.type == "counter"]
+    described = (engine.counters.named_in(counted) for engine in known_engines().values())
     counters = next((each for each in described if each.verify_steps in found), None)
     if counters is None:
         return None

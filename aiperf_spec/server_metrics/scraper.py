@@ -50,11 +50,17 @@ class _EndpointScraper:
 
     async def begin(self, *, settle: bool) -> None:
         """Take the first figures; with `settle` wait until the counters stand still."""
+        problems: list[str] = []
         for url in self.target.urls:
             self._url = url
             if await self._read(first=True):
                 self.begun = True
+                # The other paths are where an engine of another kind has them.
+                self.fetches, self.failed = 1, 0
                 break
+            problems.append(self.problem)
+        else:
+            self.problem = problems[0]
         if self.begun and settle:
             await self._settle(first=True)
 
@@ -92,7 +98,8 @@ class _EndpointScraper:
         if page is None:
             self.problem = "no answer"
         elif not page.is_success:
-            self.problem = f"HTTP {page.status_code}"
+            location = page.headers.get("location")
+            self.problem = f"HTTP {page.status_code}" + (f" to {location}" if location else "")
         else:
             take = self.snapshots.begin if first else self.snapshots.add
             try:

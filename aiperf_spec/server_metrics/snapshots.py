@@ -8,9 +8,10 @@ from array import array
 from dataclasses import dataclass, field
 
 from aiperf_spec.adapters.registry import counts_speculation
-from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, series_of, value_of
+from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, sample_of, series_of, value_of
 
 _TYPE = re.compile(r"# TYPE \S+ \w+\s*$")
+START_TIME = "process_start_time_seconds"
 
 
 @dataclass(slots=True)
@@ -36,6 +37,8 @@ class Snapshots:
         self.last_ns = 0
         self.reads: array[int] = array("q")
         """When each text was read, in ns."""
+        self.restarted = False
+        """Whether a time at which the process or a counter began has changed: by a restart, or another replica."""
         self._first_text = ""
         self._text = ""
         self._lines: frozenset[str] = frozenset()
@@ -49,13 +52,14 @@ class Snapshots:
 
         Raises `NotPrometheusError` for a text that declares no metric: the parser itself has its turn after the run.
         """
-        types = dict(line.split(" ", 3)[2:4] for line in text.split("\n") if _TYPE.match(line))
+        types = dict(line.replace(".", "_").split(" ", 3)[2:4] for line in text.split("\n") if _TYPE.match(line))
         if not types:
             raise NotPrometheusError("no metric in it")
         self._first_text = text
         self.first_ns = at_ns
         self.reads = array("q")
         self._lines, self._known, self._gauges, self._fell = frozenset(), {}, {}, set()
+        self.restarted = False
         self._counters = frozenset(name.removesuffix("_total") for name, kind in types.items() if kind == "counter")
         self.add(at_ns, text)
 
@@ -63,13 +67,11 @@ class Snapshots:
         """Take a later text in."""
         lines = frozenset(text.split("\n"))
         for line in lines - self._lines:
-            if line.startswith("#") or "_bucket{" in line:
+            if "_bucket{" in line or (sample := sample_of(line)) is None:
                 continue
-            prefix, _, number = line.rstrip().rpartition(" ")
-            if " " in prefix and not prefix.endswith("}"):
-                continue  # a value with a time stamp behind it
+            prefix = sample[0]
             try:
-                value = value_of(float(number))
+                value = value_of(float(sample[1]))
             except ValueError:
                 continue
             before, counts = self._known.get(prefix), self._counts(prefix)
@@ -79,6 +81,8 @@ class Snapshots:
             self._known[prefix] = value
             if before is not None and value < before:
                 self._fell.add(prefix)
+            if before is not None and abs(value - before) > 0:
+                self.restarted |= prefix.partition("{")[0].endswith(("_created", START_TIME))
             if not counts:
                 gauge = self._gauges.setdefault(prefix, GaugeSeries())
                 gauge.times.append(at_ns)

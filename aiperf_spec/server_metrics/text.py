@@ -1,8 +1,13 @@
-"""Read the Prometheus text format, with prometheus-client's parser."""
+"""Read Prometheus' text format and OpenMetrics, with prometheus-client's parser of the former.
+
+Its parser of OpenMetrics refuses whatever breaks a rule, and the pages of engines break some: what is said otherwise in
+OpenMetrics is rewritten line by line.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +31,36 @@ MAX_VALUE = 1e18
 def value_of(number: float) -> float:
     """Return the number; NaN for infinity, and for one so large that figures of it mean nothing."""
     return number if abs(number) <= MAX_VALUE else math.nan
+
+
+_DECLARED = re.compile(r"# (TYPE|HELP) (\S+)(.*)")
+_SAMPLE = re.compile(r"([\w:.]+)((?:\{.*\})?)[ \t]+([^ \t]+)(?:[ \t]+[-+.\deE]+)?\s*$")
+_EXEMPLAR = re.compile(r' # \{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\} [-+.\deE]+(?: [-+.\deE]+)?\s*$')
+
+
+def sample_of(line: str) -> tuple[str, str] | None:
+    """Return the series of a sample's line and its value, without time stamp and exemplar; None for another line.
+
+    Dots in its name become underscores, for Prometheus' names have none.
+    """
+    if line.startswith("#"):
+        return None
+    found = _SAMPLE.match(_EXEMPLAR.sub("", line) if " # {" in line else line)
+    return None if found is None else (found[1].replace(".", "_") + found[2], found[3])
+
+
+def _classic(text: str) -> str:
+    """Return the text with the counters of OpenMetrics declared by the name that their samples have."""
+    samples = [line if (found := sample_of(line)) is None else " ".join(found) for line in text.split("\n")]
+    sampled = {line.partition("{")[0].partition(" ")[0] for line in samples}
+    lines = []
+    for line in samples:
+        if (declared := _DECLARED.match(line)) is not None:
+            name = declared[2].replace(".", "_")
+            total = f"{name}_total"
+            line = f"# {declared[1]} {total if total in sampled and name not in sampled else name}{declared[3]}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 @dataclass(slots=True)
@@ -58,7 +93,7 @@ def parse(text: str) -> dict[str, Family]:
 
     families: dict[str, Family] = {}
     try:
-        for metric in text_string_to_metric_families(text):
+        for metric in text_string_to_metric_families(_classic(text)):
             if metric.type not in ("counter", "gauge", "histogram") or metric.name.endswith("_created"):
                 continue
             family = families.setdefault(metric.name, Family(metric.name, metric.type, metric.documentation))

@@ -30,7 +30,7 @@ class ServerMetricsFile(Tolerant):
     def counted_acceptance(self) -> CategoryTotals | None:
         """Return what the counters grew by, all series together; None where one is missing or was reset."""
         for engine in known_engines().values():
-            counters = engine.counters
+            counters = engine.counters.named_in(self.metrics)
             names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
             accepted, steps, proposed = (self._total(name) for name in names)
             if accepted is not None and proposed is not None and steps:

@@ -138,7 +138,8 @@ def what_if_chart(name: str, modelled: WhatIf) -> str:
     said = ", ".join(f"{each.k}: {figure(each.length)}" for each in modelled.lengths[:16])
     legend = ["every step proposes k'"] if modelled.drafting.full else ["every step proposes k'", "as drafted"]
     title = "What a shorter draft would have given (estimate)"
-    note = "Modelled from this run for a chain drafter, not measured. The band is the 95 % interval."
+    modelled_from = "histograms (rough)" if modelled.rough else "this run"
+    note = f"Modelled from {modelled_from} for a chain drafter, not measured. The band is the 95 % interval."
     return draw(name, title, f"Modelled acceptance length by draft length: {said}.", panels, paint, legend, note)
 
 
