@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting
@@ -24,6 +25,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.drafter import ServerDrafter
+from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
 from aiperf_spec.render.notices import notice_text
@@ -61,7 +63,7 @@ def test_what_sglang_itself_says() -> None:
         (page("EAGLE", 5, 4, 16), 5, "EAGLE, trees of 4 branches, 16 tokens verified a step"),
         # As many tokens as a chain of the same depth would have: the counts would show no tree.
         (page("EAGLE", 3, 4, 4), None, "EAGLE, trees of 4 branches, 4 tokens verified a step"),
-        (page("DFLASH", 1, 1, 16), 1, "DFLASH, 16 tokens verified a step"),
+        (page("DFLASH", 1, 1, 16), None, "DFLASH, 16 tokens verified a step"),
         (page("EAGLE", 3, 1, 4, adaptive=True), None, "EAGLE, 4 tokens verified a step, of adaptive length"),
         ({"speculative_algorithm": "EAGLE3"}, None, "EAGLE3"),
         ({**page("EAGLE3", 3, 1, 4), "speculative_num_draft_tokens": "4"}, None, "EAGLE3"),
@@ -115,6 +117,22 @@ def test_what_the_page_does_not_fit_is_not_completed(
     assert (completed.proposed is not None) is counted
     if not counted:
         assert drafting([completed], assume_chain=True).reason is Missing.PROPOSED_NOT_COUNTED
+
+
+@pytest.mark.parametrize(("cap", "proposed"), [(0.0, 28), (None, 28), (3.5, None)])
+def test_sglang_does_not_count_drafts_that_it_cut_before_it_verified_them(cap: Any, proposed: int | None) -> None:
+    details = {
+        "spec_verify_ct": 4,
+        "spec_num_correct_drafts": 3,
+        "spec_num_proposed_drafts": 28,
+        "spec_correct_drafts_histogram": [2, 1, 1],
+        "spec_cap_length": cap,
+    }
+    record = SGLangAdapter.adapt([ParsedResponse(0, spec_decode_stats=details)])
+    assert record is not None
+    assert record.proposed == proposed
+    block = replace(CHAIN, method="DSPARK", depth=1, verified=8, drafts_chains=False)
+    assert block.completed(record).proposed == proposed
 
 
 def test_a_tree_is_seen_as_one() -> None:

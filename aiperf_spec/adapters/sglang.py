@@ -77,4 +77,6 @@ class SGLangAdapter(PayloadAdapter):
             "num_accepted_draft_tokens": accepted,
             "num_draft_tokens": proposed,
             "num_spec_steps": steps,
+            # DSPARK may verify fewer tokens of a draft than it has; what it verified is no part of the count.
+            "proposed_counted": not payload.get("spec_cap_length"),
         }

@@ -31,9 +31,9 @@ class ServerDrafter:
     @property
     def draft_length(self) -> int | None:
         """Return k where it is fixed and records then show the shape: a chain, or a tree of more tokens than depth."""
-        if self.adaptive or self.verified is None:
+        if self.adaptive or self.verified is None or not self.drafts_chains:
             return None
-        if self.drafts_chains and self.branches == 1:
+        if self.branches == 1:
             return self.verified - 1
         return self.depth if self.depth and self.verified - 1 > self.depth else None
 
@@ -42,7 +42,8 @@ class ServerDrafter:
         if record.engine != self.engine or record.num_spec_tokens is not None:
             return record
         expected = None if self.verified is None else record.num_spec_steps * (self.verified - 1)
-        counted = not self.adaptive and expected in (None, record.num_draft_tokens)
+        fits = expected in (None, record.num_draft_tokens)
+        counted = record.proposed_counted and fits and not self.adaptive
         k, deepest = self.draft_length, max(record.acceptance_histogram, default=0)
         known = k if counted and k is not None and deepest <= k else None
         return replace(record, num_spec_tokens=known, proposed_counted=counted)

@@ -27,7 +27,7 @@ def drafter_text(drafter: ServerDrafter) -> str:
     if drafter.method is None:
         return "none, by the server's settings"
     parts = [printable(drafter.method, 40)]
-    if drafter.drafts_chains and drafter.branches == 1 and drafter.draft_length is not None:
+    if drafter.branches == 1 and drafter.draft_length is not None:
         parts.append(f"chains of {plural(drafter.draft_length, 'token')}")
     else:
         if drafter.branches is not None and drafter.branches > 1:
