@@ -26,7 +26,10 @@ _SUDDEN_END = 100
 _STILL_ALIVE = 0.1
 _ROUGH = 0.2
 """How far a length from histograms may lie from that of the replay, as a share of the length less 1, at k' = 1; less in
-proportion to k - k'. `tests/bench/what_if.py` finds up to 0.18 where text is easy and hard by turns."""
+proportion to k - k'. `tests/bench/what_if.py` finds up to 0.15 where text is easy and hard by turns."""
+_ROUGH_WHERE_SHORT = 0.1
+"""The same for drafts that end short, such as an n-gram drafter's: what it proposes depends on where a draft begins and
+not on the text alone. `tests/engines/test_what_if.py` finds up to 0.09."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +53,8 @@ class WhatIf:
 
     `best` is the k' of the largest modelled speed-up, 0 where not speculating at all is faster; `ties` are the other
     k' whose speed-up does not differ from it at 95 %. Both are None and empty without a draft cost. `rough` says that
-    requests without figures of single steps are among them; intervals are then wider by the error that this may make.
+    there are requests without figures of single steps, or drafts that ended short of k; intervals are then wider by the
+    error that this may make.
     `decay` is the factor on a draft token's chance for each further position in the draft.
     """
 
@@ -114,11 +118,13 @@ def what_if(
             nothing = missing(Missing.NONE_AT_RISK)
             lengths += [DraftLength(each, nothing, nothing) for each in range(shorter, k + 1)]
             break
-        error = _ROUGH * (k - shorter) / (k - 1) if model.rough and k > 1 else 0.0
+        error = 0.0 if known.full else _ROUGH_WHERE_SHORT
+        if model.rough and k > 1:
+            error = max(error, _ROUGH * (k - shorter) / (k - 1))
         terms = model.at(shorter)
         length = as_drafted = _length(records, terms, shorter, error)
         if not known.full:
-            as_drafted = _length(records, model.at(shorter, short_stay=True), shorter, error)
+            as_drafted = _length(records, model.at(shorter, short_stay=True), shorter, error * (shorter < k))
         speedup = None
         if draft_cost is not None:
             speed = _speed(records, terms, 1 + draft_cost * shorter)
@@ -128,7 +134,9 @@ def what_if(
             speedup = _widened(speed.estimate(), error)
         lengths.append(DraftLength(shorter, length, as_drafted, speedup))
     best, ties = _best(speeds)
-    return WhatIf(known, tuple(lengths), None, draft_cost, best, ties, model.rough, model.chances.decay)
+    return WhatIf(
+        known, tuple(lengths), None, draft_cost, best, ties, model.rough or not known.full, model.chances.decay
+    )
 
 
 def _length(records: Sequence[RequestRecord], terms: Mapping[int, Terms], k: int, error: float) -> Estimate:

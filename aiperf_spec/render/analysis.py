@@ -142,10 +142,13 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
 
 def _modelling_notes(modelled: WhatIf) -> list[str]:
     notes = ["Modelled from this run for a chain drafter, not measured."]
-    if modelled.rough:
-        notes.append("Rough: from histograms, as figures of single steps are missing; intervals allow for the error.")
     if not modelled.drafting.full:
         notes.append("Length supposes that every step proposes k'; as drafted, that short drafts stay short.")
+        notes.append("Rough: where drafts end short, what is proposed depends on where a draft begins.")
+    elif modelled.rough:
+        notes.append("Rough: from histograms, as figures of single steps are missing.")
+    if modelled.rough:
+        notes.append("Intervals allow for that.")
     if modelled.draft_cost is None:
         notes.append("--draft-cost C (draft time per token / target time per step) adds the speed-up and the best k'.")
     elif modelled.best is not None:
