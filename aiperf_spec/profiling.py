@@ -24,6 +24,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError, standing_alone
 from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
 from aiperf_spec.load.notices import run_notices
+from aiperf_spec.load.open_files import allow_connections
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.stop import Stop
@@ -121,6 +122,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
     redactor = Redactor(config, server)
+    allow_connections(config)
     stop = Stop()
     if hooks.on_stop is not None:
         hooks.on_stop(stop)
@@ -236,13 +238,30 @@ async def _wait_until_ready(config: ProfileConfig, server: Server, client: Clien
         return
     loop = asyncio.get_running_loop()
     deadline = loop.time() + config.ready_timeout
-    while not await client.is_up(server.models):
+    while (ready := await _is_ready(config, server, client)) is not True:
         if loop.time() + _POLL_SECONDS > deadline:
+            if ready is False:
+                return  # it answers, and may know the model by another name
             raise ServerUnavailableError(
                 f"{server.root} was not ready within {config.ready_timeout:g} s (--ready-timeout)",
                 "check that the server runs and that --url names it",
             )
         await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _is_ready(config: ProfileConfig, server: Server, client: Client) -> bool | None:
+    """Say whether the server lists the model, or does not list any; None where it is not up."""
+    page = await client.get(server.models)
+    if page is None or page.is_server_error:
+        return None
+    try:
+        answer = orjson.loads(page.content) if page.is_success else None
+    except orjson.JSONDecodeError:
+        return True
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
+        return True
+    listed = listed_models(answer)
+    return bool(listed) if config.model is None else config.model in listed
 
 
 async def _model(config: ProfileConfig, server: Server, client: Client, redactor: Redactor) -> tuple[str, str | None]:

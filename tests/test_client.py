@@ -728,22 +728,19 @@ class TestGets:
             yield client, answers
 
     @pytest.mark.parametrize(
-        ("reply", "value", "up"),
+        ("reply", "value"),
         [
-            (b'200 {"data": []}', {"data": []}, True),
-            (b"200 <html>", None, True),
-            (b'404 {"error": 1}', None, True),
-            (b"503 {}", None, False),
-            (b"", None, False),
+            (b'200 {"data": []}', {"data": []}),
+            (b"200 <html>", None),
+            (b'404 {"error": 1}', None),
+            (b"503 {}", None),
+            (b"", None),
         ],
     )
-    async def test_get_json_and_is_up(
-        self, client: tuple[Client, list[bytes]], reply: bytes, value: Any, up: bool
-    ) -> None:
+    async def test_get_json(self, client: tuple[Client, list[bytes]], reply: bytes, value: Any) -> None:
         asking, answers = client
         answers[0] = reply
         assert await asking.get_json("http://h/v1/models") == value
-        assert await asking.is_up("http://h/v1/models") is up
 
 
 class TestFakeClock:

@@ -63,7 +63,6 @@ class TestStreamOptions:
             ({"include_usage": False, "x": 1}, {"include_usage": False, "x": 1}),
             ({"include_usage": None}, {"include_usage": None}),
             ({}, {"include_usage": True}),
-            (None, {"include_usage": True}),
         ],
     )
     def test_the_user_has_the_last_word(self, endpoint: str, given: Any, sent: Any) -> None:
@@ -71,6 +70,12 @@ class TestStreamOptions:
 
     def test_a_body_that_is_no_stream_has_none(self, endpoint: str) -> None:
         assert "stream_options" not in body(endpoint_type=endpoint, streaming=False)
+        assert "stream_options" not in body(endpoint_type=endpoint, include_usage=False)
+        assert "stream_options" not in body(endpoint_type=endpoint, extra_inputs={"stream_options": None})
+        payload = Prompt("a", payload={"messages": [{"role": "user", "content": "a"}], "stream_options": None})
+        assert "stream_options" not in body(payload, endpoint_type=endpoint)
+        kept = {"stream_options": {"continuous_usage_stats": True}}
+        assert body(endpoint_type=endpoint, include_usage=False, extra_inputs=kept).items() >= kept.items()
         extra = {"stream_options": {"include_usage": True}}
         assert "stream_options" not in body(endpoint_type=endpoint, streaming=False, extra_inputs=extra)
 

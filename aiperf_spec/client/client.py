@@ -191,11 +191,6 @@ class Client:
         except orjson.JSONDecodeError:
             return None
 
-    async def is_up(self, url: str) -> bool:
-        """Say whether a GET is answered at all with something that is no server error."""
-        page = await self.get(url)
-        return page is not None and not page.is_server_error
-
 
 async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield a body in pieces of bounded size, and give way to the clock between those that one read brought."""

@@ -46,7 +46,12 @@ class RunOptions(Options):
         default=600.0,
     )
     ready_timeout: float = option(
-        "Seconds to wait for the server to be up.", SERVER, "S", "endpoint.ready_timeout", ge=0, default=0.0
+        "Seconds to wait for the server to be up and to list the model.",
+        SERVER,
+        "S",
+        "endpoint.ready_timeout",
+        ge=0,
+        default=0.0,
     )
     api_key: str | None = option(
         "Bearer token; never printed or written.", SERVER, "KEY", None, env="OPENAI_API_KEY", secret=True, default=None
@@ -159,6 +164,12 @@ class RunOptions(Options):
     )
     temperature: float | None = option(
         "Not sent unless given.", REQUEST, "T", "endpoint.temperature", sent=True, ge=0, default=None
+    )
+    include_usage: bool = option(
+        "Ask for usage in streams (stream_options), which some older engines refuse.",
+        REQUEST,
+        place="endpoint.include_usage",
+        default=True,
     )
     batch_size_text: int = option(
         "Prompts in one completions request.", REQUEST, "N", "endpoint.batch_size_text", ge=1, default=1

@@ -7,6 +7,7 @@ import gc
 from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -18,7 +19,19 @@ _BEAT_SECONDS = 0.02
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere."""
+    """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere.
+
+    Within a running loop, such as a notebook's, it runs in a thread of its own, and the caller waits for it.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_run, coroutine).result()
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     results: list[T] = []
 
     async def keep_result() -> None:

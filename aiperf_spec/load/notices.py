@@ -79,6 +79,8 @@ def run_notices(
         yield Notice(NoticeKind.RETRIED, {"count": retried})
     if config.max_tokens is not None and config.endpoint_type is EndpointType.CHAT:
         yield from _max_tokens(config, profiled)
+    if config.streaming and any(_is_refused(record, ("stream_options",)) for record in profiled):
+        yield Notice(NoticeKind.STREAM_OPTIONS_REFUSED)
     if config.insecure:
         yield Notice(NoticeKind.INSECURE)
     if proxy is not None:
@@ -102,8 +104,9 @@ def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice
     if not any(record.drop_reason is DropReason.ABSENT for record in good):
         return
     config = result.config
-    options = config.extra_inputs.get("stream_options")
-    usage_off = config.streaming and isinstance(options, dict) and not options.get("include_usage", True)
+    options = config.extra_inputs.get("stream_options", {})
+    asked_for = options.get("include_usage", config.include_usage) if options is not None else False
+    usage_off = config.streaming and not asked_for
     asked = {
         f"asked_{name}": engine.is_asked_by(config.extra_inputs)
         for name, engine in known_engines().items()
@@ -210,9 +213,14 @@ def _max_tokens(config: ProfileConfig, profiled: list[RequestRecord]) -> Iterato
     if longer := sum(1 for tokens, limit in limited if tokens > limit):
         yield Notice(NoticeKind.MAX_TOKENS_IGNORED, {"count": longer, "of": len(limited), "sent": sent})
     for record in profiled:
-        error = record.error
-        if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
-            continue
-        if any(key in error.message for key in MAX_TOKENS_KEYS) and not _ABOUT_SIZE.search(error.message):
+        if _is_refused(record, MAX_TOKENS_KEYS):
             yield Notice(NoticeKind.MAX_TOKENS_REFUSED, {"sent": sent})
             return
+
+
+def _is_refused(record: RequestRecord, keys: Sequence[str]) -> bool:
+    """Say whether the server refused the request for one of these fields of its body, and not for the field's size."""
+    error = record.error
+    if error is None or error.kind is not ErrorKind.HTTP_STATUS or error.status not in (400, 422):
+        return False
+    return any(key in error.message for key in keys) and not _ABOUT_SIZE.search(error.message)

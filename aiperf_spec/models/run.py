@@ -216,6 +216,7 @@ class NoticeKind(StrEnum):
     UNREAD_FIELDS = "unread_fields"
     ZERO_USAGE = "zero_usage"
     MAX_TOKENS_REFUSED = "max_tokens_refused"
+    STREAM_OPTIONS_REFUSED = "stream_options_refused"
     MAX_TOKENS_IGNORED = "max_tokens_ignored"
     UNSENT_TURNS = "unsent_turns"
     TURNS_OUT_OF_TIME = "turns_out_of_time"

@@ -14,7 +14,8 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
     """Return the request body for one prompt, or for several on completions.
 
     What `extra_inputs` say wins over what options say. A streaming body always asks for usage, unless `extra_inputs`
-    set `stream_options.include_usage` themselves. What a prompt's own row says wins over both.
+    set `stream_options.include_usage` themselves, or `stream_options` to null, which leaves it out. What a prompt's own
+    row says wins over both.
     """
     first = prompts[0]
     if first.payload is not None:
@@ -28,7 +29,7 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
     body["stream"] = config.streaming
     body.update(config.sent_options)
     extra = dict(config.extra_inputs)
-    options = extra.pop("stream_options", None)
+    options = extra.pop("stream_options", {})
     # Only one of the two names may be sent: servers refuse, or silently prefer one of, both.
     named = [key for key in MAX_TOKENS_KEYS if key in extra]
     if config.max_tokens is not None and not named:
@@ -42,8 +43,8 @@ def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -
             for name in MAX_TOKENS_KEYS:
                 body.pop(name, None)
         body[key] = value
-    if config.streaming:
-        body["stream_options"] = _stream_options(options)
+    if (merged := _stream_options(config, options)) is not None:
+        body["stream_options"] = merged
     return body
 
 
@@ -55,24 +56,25 @@ def _own_body(config: ProfileConfig, model: str, payload: Mapping[str, Any]) -> 
     extra = dict(config.extra_inputs)
     for name, value in config.sent_options.items():
         extra.setdefault(name, value)
-    options = extra.pop("stream_options", None)
-    own_options = body.pop("stream_options", None)
+    options = extra.pop("stream_options", {})
+    own_options = body.pop("stream_options", {})
     if not any(key in body or key in extra for key in MAX_TOKENS_KEYS) and config.max_tokens is not None:
         body[_max_tokens_key(config)] = config.max_tokens
     for key, value in extra.items():
         if key not in MAX_TOKENS_KEYS or not any(name in payload for name in MAX_TOKENS_KEYS):
             body.setdefault(key, value)
     body["stream"] = config.streaming
-    if config.streaming:
-        body["stream_options"] = _stream_options(options, own_options)
+    if (merged := _stream_options(config, options, own_options)) is not None:
+        body["stream_options"] = merged
     return body
 
 
-def _stream_options(*given: Any) -> dict[str, Any]:
-    merged: dict[str, Any] = {"include_usage": True}
+def _stream_options(config: ProfileConfig, *given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what is asked of the stream, what stands later winning; None where it is not to be sent."""
+    merged: dict[str, Any] = {"include_usage": True} if config.include_usage else {}
     for options in given:
-        merged |= options if isinstance(options, dict) else {}
-    return merged
+        merged = {} if options is None else {**merged, **options}
+    return merged if merged and config.streaming else None
 
 
 def _max_tokens_key(config: ProfileConfig) -> str:
