@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.cli.app import app
+from aiperf_spec.models.response import PromptAndAnswer
 from tests.support import Simulate
 
 SGLANG = ("--extra-inputs", "return_spec_tokens_details:true")
@@ -69,6 +70,24 @@ def test_worst_requests_have_their_texts_at_raw_level(simulate: Simulate, tmp_pa
     assert all(each.prompt and each.answer for each in texts.values())
     assert f"{worst[0]['index']} asked: {texts[worst[0]['index']].prompt[:20]}" in words(result.stdout)
     assert load_answers(tmp_path, {1}) == {}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [{"reasoning_content": "a ", "reasoning": "a "}, {"reasoning_content": "b ", "reasoning": "b "}],
+        [{"reasoning_content": "a "}, {"reasoning": "a "}, {"reasoning_content": "b "}, {"reasoning": "b "}],
+        [{"reasoning": "a ", "reasoning_details": [{"text": "a "}]}, {"reasoning_details": [{"text": "b "}]}],
+        [{"reasoning": "a ", "content": "a "}, {"reasoning": "b ", "content": "b "}],
+    ],
+)
+def test_reasoning_under_two_keys_is_shown_once(deltas: list[dict[str, Any]], tmp_path: Path) -> None:
+    events = [json.dumps({"choices": [{"delta": delta}]}) for delta in [*deltas, {"content": "c"}]]
+    packets = [{"perf_ns": 0, "packets": [{"name": "data", "value": event}]} for event in events]
+    metadata = {"benchmark_phase": "profiling", "session_num": 3}
+    line = {"metadata": metadata, "payload": {"prompt": "p"}, "responses": packets}
+    (tmp_path / "profile_export_raw.jsonl").write_text(json.dumps(line))
+    assert load_answers(tmp_path, {3}) == {3: PromptAndAnswer("p", "a b c")}
 
 
 def test_gates_decide_the_exit_code(simulate: Simulate, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What single requests asked and were answered, read back from `profile_export_raw.jsonl`."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ def load_answers(folder: Path, indexes: Collection[int]) -> dict[int, PromptAndA
     """Return the texts of these profiled requests by index; empty without a raw file, which only raw level writes."""
     found: dict[int, PromptAndAnswer] = {}
     path = folder / names.RAW_JSONL
-    if not indexes or not path.exists():
+    if not indexes or not path.is_file():
         return found
-    with path.open("rb") as lines:
+    with suppress(OSError), path.open("rb") as lines:
         for line in lines:
             try:
                 row = orjson.loads(line)
                 metadata = row["metadata"]
                 if metadata["benchmark_phase"] == Phase.PROFILING and metadata["session_num"] in indexes:
                     found[metadata["session_num"]] = PromptAndAnswer(_prompt(row["payload"]), _answer(row["responses"]))
-            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue  # a killed run may cut its last line
             if len(found) == len(indexes):
                 break
@@ -40,11 +41,19 @@ def _prompt(payload: dict[str, Any]) -> str:
 
 
 def _answer(responses: list[dict[str, Any]]) -> str:
-    parts: list[str] = []
+    reasoning: list[str] = []
+    texts: list[str] = []
     for response in responses:
         for data in [packet["value"] for packet in response.get("packets", ()) if packet["name"] == "data"] or [
             response.get("text", "")
         ]:
             said = parse_event(SSEEvent(data.encode()), 0, ())
-            parts += [] if said is None else [said.reasoning, said.text]
-    return "".join(parts)
+            if said is not None:
+                reasoning += [said.reasoning] if said.reasoning else []
+                texts += [said.text] if said.text else []
+    # Servers send the same reasoning under two keys: in two events, or as content too.
+    if reasoning[::2] == reasoning[1::2]:
+        reasoning = reasoning[::2]
+    if reasoning == texts[: len(reasoning)]:
+        reasoning = []
+    return "".join([*reasoning, *texts])
