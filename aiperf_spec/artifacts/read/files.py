@@ -1,6 +1,8 @@
 """Open the files of a run's folder, compressed or not."""
 
 import gzip
+import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -9,6 +11,8 @@ import orjson
 
 from aiperf_spec.errors import SpecProfileError
 
+UNREADABLE = (OSError, EOFError, zlib.error)
+"""What a file raises that cannot be read, or is compressed and damaged."""
 _BLOCK = 1 << 16
 """Larger ones cost a page fault for every 4 KiB: the allocator maps each of them anew."""
 
@@ -49,10 +53,19 @@ def load_json(folder: Path, name: str) -> dict[str, Any]:
         return {}
     try:
         with open_binary(path) as file:
-            document = orjson.loads(file.read())
-    except (OSError, EOFError, orjson.JSONDecodeError):
+            document = parse_json(file.read())
+    except (*UNREADABLE, ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def parse_json(data: bytes) -> Any:
+    """Return what JSON says, NaN and infinity as None, for some writers have them; raises `ValueError` otherwise."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        # Python's reader takes lone surrogates and integers of any size as well.
+        return json.loads(data, parse_constant=lambda name: None)
 
 
 def unreadable(path: Path, error: Exception) -> SpecProfileError:

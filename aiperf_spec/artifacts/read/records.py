@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-import orjson
 from msgspec import Meta, Struct
 
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.files import existing, open_binary, unreadable
+from aiperf_spec.artifacts.read.files import UNREADABLE, existing, open_binary, parse_json, unreadable
 from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, RecordLine, decode_line
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
@@ -63,7 +62,7 @@ def _well_typed(line: bytes) -> _Metrics:
     # One of them is not of its type: that one is left out.
     found = {}
     with suppress(*NO_RECORD, AttributeError):
-        metrics = orjson.loads(line).get("metrics")
+        metrics = parse_json(line).get("metrics")
         for field in msgspec.structs.fields(_Metrics):
             with suppress(*NO_RECORD):
                 found[field.name] = msgspec.convert(metrics.get(field.name), field.type)
@@ -177,7 +176,7 @@ class RecordStream:
                     except NO_RECORD:
                         if line.strip():
                             self.unreadable.append(number)
-        except (OSError, EOFError) as error:
+        except UNREADABLE as error:
             raise unreadable(self._path, error) from None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import measured, prompt_of
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.files import existing, unreadable
+from aiperf_spec.artifacts.read.files import UNREADABLE, existing, unreadable
 from aiperf_spec.artifacts.read.record_lines import Sums, ignore_interrupt, read_part
 from aiperf_spec.artifacts.read.records import LoadedRecords
 from aiperf_spec.metrics.pooled import pool
@@ -56,7 +56,7 @@ def read_totals(folder: Path) -> RecordTotals:
     path = existing(folder, names.RECORDS_JSONL) or folder / names.RECORDS_JSONL
     try:
         return _in_processes(path)
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise unreadable(path, error) from None
 
 
