@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,14 +11,24 @@ from rich.console import Console
 from scipy import stats
 
 from aiperf_spec.analysis.clusters import length_terms
-from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, Comparison, Row, Verdict, compare
+from aiperf_spec.analysis.comparison.compare import (
+    POOLED_LENGTH,
+    POOLED_RATE,
+    Comparison,
+    ComparisonSet,
+    Row,
+    Verdict,
+    compare,
+)
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run, RunSettings, side
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.artifacts.write.analysis_json import comparison_json
+from aiperf_spec.models.run import ErrorKind, RequestRecord
 from aiperf_spec.render.comparison_tables import compare_report
 from tests.bench.coverage import equal_run
+from tests.records import failed
 from tests.simulated_runs import request, simulated_run
 
 SETTINGS = RunSettings(
@@ -302,3 +313,32 @@ def test_a_side_that_does_not_scatter_is_no_basis_for_a_verdict() -> None:
     # Over the same prompts it is the differences that scatter.
     same = [replace(each, prompt_hash=f"hash of a{each.index}") for each in others]
     assert difference(always, same, length_terms, pair_up(always, same)).p is not None
+
+
+def test_failures_are_shown_on_both_sides() -> None:
+    whole = simulated_run(3, 24)
+    half = [*whole[:12], *(failed(i, ErrorKind.HTTP_STATUS, status=503) for i in range(12, 23))]
+    half.append(failed(23, ErrorKind.CANCELLED))
+    for base, candidate in ((whole, half), (half, whole)):
+        found = against(base, candidate)
+        assert MismatchKind.FAILURES in kinds(found)
+        counts = row(found, "error_request_count")
+        assert (counts.difference.base, counts.difference.candidate) == ((0, 11) if base is whole else (11, 0))
+        assert counts.verdict is Verdict.NOT_JUDGED
+        shown = " ".join(printed(found).split())
+        assert "24 of 24 requests succeeded" in shown
+        assert "12 of 24 requests succeeded, 11 failed, 1 cancelled" in shown
+        document = json.loads(comparison_json(compare(Run("a", base), [Run("b", candidate)])))["comparisons"][0]
+        assert document["requests"]["base"] == {
+            "succeeded": 24 if base is whole else 12,
+            "failed": 0 if base is whole else 11,
+            "cancelled": 0 if base is whole else 1,
+        }
+        assert "failures" in [each["kind"] for each in document["misleads"]]
+
+
+def printed(comparison: Comparison) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(compare_report(ComparisonSet((comparison,), 0)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

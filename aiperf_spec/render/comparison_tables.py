@@ -39,8 +39,8 @@ def comparison_report(comparison: Comparison) -> RenderableType:
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
     lines = [
-        Text.assemble(("base       ", "bold"), printable(comparison.base, 400)),
-        Text.assemble(("candidate  ", "bold"), printable(comparison.candidate, 400)),
+        Text.assemble(("base       ", "bold"), f"{printable(comparison.base, 400)}: {comparison.outcomes[0]}"),
+        Text.assemble(("candidate  ", "bold"), f"{printable(comparison.candidate, 400)}: {comparison.outcomes[1]}"),
         *(Text(line) for line in _pairing(comparison.pairing)),
         *(Text.assemble(("misleads: ", "bold yellow"), mismatch_text(mismatch)) for mismatch in comparison.mismatches),
     ]

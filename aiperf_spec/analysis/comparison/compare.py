@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from aiperf_spec.analysis.clusters import Read, Terms, grouped, length_terms, measured, rate_terms
-from aiperf_spec.analysis.comparison.mismatches import Mismatch, MismatchKind, Run, mismatches, same_prompts
+from aiperf_spec.analysis.comparison.mismatches import (
+    Mismatch,
+    MismatchKind,
+    Outcomes,
+    Run,
+    mismatches,
+    outcomes,
+    same_prompts,
+)
 from aiperf_spec.analysis.comparison.pairing import (
     Difference,
     Pairing,
@@ -77,6 +85,8 @@ class Comparison:
     base: str
     candidate: str
     pairing: Pairing
+    outcomes: tuple[Outcomes, Outcomes]
+    """How the requests of the base ended, and those of the candidate."""
     mismatches: tuple[Mismatch, ...]
     rows: tuple[Row, ...]
     categories: dict[str, tuple[Row, ...]]
@@ -224,7 +234,16 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
     shared = grouped(mine, lambda record: record.category).keys() & grouped(theirs, lambda record: record.category)
     per_category = [metric for metric in metrics if metric.tag in _PER_CATEGORY]
     categories = {name: tuple(rows_of(per_category, name)) for name in sorted(shared)}
-    return Comparison(base.name, candidate.name, pairing, found, tuple(rows), categories)
+    ends = outcomes(base), outcomes(candidate)
+    if any(each.failed for each in ends):
+        rows.append(_failures(*(each.failed for each in ends)))
+    return Comparison(base.name, candidate.name, pairing, ends, found, tuple(rows), categories)
+
+
+def _failures(base: int, candidate: int) -> Row:
+    given = missing(Missing.NO_INTERVAL, candidate - base, 1)
+    found = Difference(base, candidate, given, None, paired=False)
+    return Row("error_request_count", "Failed requests", "requests", Better.LOWER, found)
 
 
 _Repeats = tuple[Sequence[Sequence[RequestRecord]], ...]

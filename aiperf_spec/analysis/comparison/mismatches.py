@@ -12,7 +12,7 @@ from aiperf_spec.analysis.comparison.pairing import Pairing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Drafting, drafting
 from aiperf_spec.metrics.prompt_cache import APART, cached_share
-from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 
 
 class MismatchKind(StrEnum):
@@ -31,6 +31,8 @@ class MismatchKind(StrEnum):
     """The same prompt ids, but prompts of other lengths."""
     PROMPT_CACHE = "prompt_cache"
     """More of the prompts was in the server's prefix cache."""
+    FAILURES = "failures"
+    """Requests of one run failed or were cancelled, which are in no figure."""
     CONFIGURATION_UNKNOWN = "configuration_unknown"
     """A run has no summary file, so that these could not be checked."""
 
@@ -42,6 +44,21 @@ class Mismatch:
     kind: MismatchKind
     base: str
     candidate: str
+
+
+@dataclass(slots=True, frozen=True)
+class Outcomes:
+    """How many profiled requests of a run ended how."""
+
+    succeeded: int
+    failed: int
+    cancelled: int
+
+    def __str__(self) -> str:
+        """Return it in words; what did not happen is left out."""
+        parts = [f"{self.succeeded:,} of {self.succeeded + self.failed + self.cancelled:,} requests succeeded"]
+        parts += [f"{self.failed:,} failed"] if self.failed else []
+        return ", ".join([*parts, *([f"{self.cancelled:,} cancelled"] if self.cancelled else [])])
 
 
 @dataclass(slots=True, frozen=True)
@@ -110,8 +127,18 @@ def mismatches(base: Run, candidate: Run, pairing: Pairing) -> list[Mismatch]:
         for repeat in run.repeats[1:]:
             apart = _settings_apart(run.repeats[0].settings, repeat.settings)
             found += [mismatch for mismatch in apart if mismatch not in found]
+    ends = outcomes(base), outcomes(candidate)
+    if any(each.failed or each.cancelled for each in ends):
+        found.append(Mismatch(MismatchKind.FAILURES, *map(str, ends)))
     found += [*_drafter_mismatches(base, candidate), *_prompt_tokens(base, candidate, pairing)]
     return [*found, *_prompt_cache(base, candidate)]
+
+
+def outcomes(run: Run) -> Outcomes:
+    """Return how the run's profiled requests ended."""
+    kinds = [None if r.error is None else r.error.kind for r in run.records if r.phase is Phase.PROFILING]
+    succeeded, cancelled = kinds.count(None), kinds.count(ErrorKind.CANCELLED)
+    return Outcomes(succeeded, len(kinds) - succeeded - cancelled, cancelled)
 
 
 def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:

@@ -54,6 +54,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "pairs": len(pairing.pairs),
         "base_only": pairing.base_only,
         "candidate_only": pairing.candidate_only,
+        "requests": {"base": comparison.outcomes[0], "candidate": comparison.outcomes[1]},
         "misleads": comparison.mismatches,
         "metrics": {row.tag: _row(row) for row in comparison.rows},
         "categories": {name: {row.tag: _row(row) for row in rows} for name, rows in comparison.categories.items()},
