@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from statistics import stdev
 
@@ -25,8 +26,7 @@ def report_of(record: RequestRecord) -> SpecDecodeAcceptanceRecord:
 
 
 def replays(records: Sequence[RequestRecord], chances: Chances | None = None) -> Replays:
-    reports = [report_of(record) for record in records]
-    found = Replays(dict(enumerate(reports)), tally_all(records, drafting(reports)))
+    found = Replays(records, tally_all(records, drafting([report_of(record) for record in records])))
     found.chances = chances or found.chances
     return found
 
@@ -75,7 +75,7 @@ def test_a_step_that_the_end_cuts_is_counted_with_the_tokens_that_it_would_still
 def test_drafts_that_ended_short_stay_short_or_go_on() -> None:
     record = request(0, (1, 0, 1, 2), drafted=(1, 2, 2, 2), k=2)
     steps = coded(report_of(record), 2)
-    assert steps == [4, 0, 1, 2]
+    assert steps == bytes([4, 0, 1, 2])
     chances = Chances((0.75, 0.5), 0.5)
     assert Replay(2, chances, short_stay=True).request(steps) == (8, 4)
     # Where the token after the draft of 1 would have been right, the token that the next step rejected is the bonus.
@@ -92,9 +92,9 @@ def test_a_drafter_that_gets_worse_with_the_position_is_better_from_nearer() -> 
 
 
 def test_steps_of_other_draft_lengths_are_told_apart() -> None:
-    assert coded(report_of(request(0, (0, 2), k=2)), 3) == [0, 6]
+    assert coded(report_of(request(0, (0, 2), k=2)), 3) == bytes([0, 6])
     assert coded(report_of(request(0, (0, 3), k=3)), 3) == (0, 3)
-    assert coded(report_of(request(0, (0, 0), k=0)), 3) == [4, 4]
+    assert coded(report_of(request(0, (0, 0), k=0)), 3) == bytes([4, 4])
     assert coded(report_of(request(0, (0, 3), k=3, per_step=False)), 3) is None
 
 
@@ -138,7 +138,8 @@ def test_a_bootstrap_that_learns_the_chances_anew_scatters_as_much() -> None:
     records, random = drawn(TEXTS["one category, 0.7"], 6, 60, 2), Random(2)
 
     def at_one(run: Sequence[RequestRecord]) -> tuple[float, list[Terms]]:
-        terms = list(replays(run).at(1).values())
+        each = [replace(record, prompt_id=f"drawn-{number}") for number, record in enumerate(run)]
+        terms = list(replays(each).at(1).values())
         return sum(tokens for tokens, _ in terms) / sum(steps for _, steps in terms), terms
 
     def linearised(terms: Sequence[Terms]) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 from aiperf_spec.analysis.positions import Tallies
@@ -15,11 +16,11 @@ _LEAST_DECAY = 0.5
 
 
 class Evidence(NamedTuple):
-    """What chances are learnt from, of one request or of a run: the steps after a draft of k that was accepted whole.
+    """What chances are learnt from: the steps after a draft of k that was accepted whole.
 
-    `followers` counts them; `first` of those accepted their first token. `last` is how many of as many drafts of the
-    same request would accept their k-th token, once they came as far. It is taken from the request's other drafts:
-    the luck by which this one was full must not count.
+    It is that of a request, a prompt or a run. `followers` counts the steps; `first` of those accepted their first
+    token. `last` is how many of as many drafts of the same request would accept their k-th token, once they came as
+    far. It is taken from the request's other drafts: the luck by which this one was full must not count.
     """
 
     first: float = 0.0
@@ -35,6 +36,10 @@ class Evidence(NamedTuple):
             return cls()
         after = [step for before, step in pairwise(steps) if before == k and step != k + 1]
         return cls(sum(1.0 for step in after if step), len(after) * (full - 1) / (at_risk - 1), len(after))
+
+    def plus(self, other: Evidence) -> Evidence:
+        """Return the evidence of both."""
+        return Evidence(*map(add, self, other))
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,7 +60,7 @@ class Chances:
 
     @classmethod
     def of(cls, tallies: Tallies, evidence: Collection[Evidence]) -> Chances:
-        """Return the chances of a run from its counts by position and what its requests give."""
+        """Return the chances of a run from its counts by position and what its prompts give."""
         sums = zip(map(sum, tallies.reached), map(sum, tallies.at_risk), strict=True)
         by_position = tuple(reached / risk if risk else 0.0 for reached, risk in sums)
         first, last, followers = map(math.fsum, zip(Evidence(), *evidence, strict=True))
@@ -72,7 +77,7 @@ class Chances:
         return len(self.by_position)
 
     def moved_by(self, given: Evidence) -> tuple[float, float]:
-        """Return how far a request's evidence moves `after_full` and `decay` (linearised: all requests' add to 0)."""
+        """Return how far a prompt's evidence moves `after_full` and `decay` (linearised: all prompts' add to 0)."""
         learnt = self.learnt
         if learnt is None or not given.followers:
             return 0.0, 0.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from aiperf_spec.analysis.clusters import Terms, added_up, prompt_of
+from aiperf_spec.analysis.clusters import prompt_of
 from aiperf_spec.analysis.intervals import Estimate, missing, ratio
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
@@ -108,50 +108,45 @@ def _constant_proposal(records: Sequence[SpecDecodeAcceptanceRecord]) -> int | N
 
 @dataclass(slots=True, frozen=True)
 class Tallies:
-    """Steps by position of the requests with acceptance: a row a request, columns at index 0 for position 1.
+    """Steps by position of the prompts with a verify step: a row a prompt, columns at index 0 for position 1.
 
     `reached` accepted at least as many draft tokens; `at_risk` accepted at least one fewer and proposed as many. The
     latter holds only where the requests' drafting is known: without figures of single steps, every step is taken to
-    have proposed enough. `keys` are the rows' prompts.
+    have proposed enough. Whole numbers, as floats: no sum of them overflows.
     """
 
-    keys: Sequence[str]
-    steps: array[int]
-    reached: tuple[array[int], ...]
-    at_risk: tuple[array[int], ...]
-
-    def risks(self, position: int) -> Iterable[Terms]:
-        """Return each cluster's (steps that accepted the position, steps at risk of it)."""
-        return added_up(self.keys, zip(self.reached[position - 1], self.at_risk[position - 1], strict=True))
-
-    def accepted_within(self, k: int) -> Iterable[Terms]:
-        """Return each cluster's (tokens accepted at positions 1..k, steps)."""
-        # sum(min(accepted, k)) over the steps is the sum of those that reached 1, 2, ... k.
-        return added_up(self.keys, zip(map(sum, zip(*self.reached[:k], strict=True)), self.steps, strict=True))
+    steps: array[float]
+    reached: tuple[array[float], ...]
+    at_risk: tuple[array[float], ...]
 
 
 def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
-    """Count every request with a verify step at positions 1..k; to the deepest without k.
+    """Count the steps of every prompt at positions 1..k; to the deepest without k.
 
     Beyond `MAX_POSITIONS` nothing is counted.
     """
-    counted = [record for record in records if record.acceptance and record.acceptance.num_spec_steps]
-    reports = [record.acceptance for record in counted if record.acceptance]
-    deepest = max((depth for report in reports for depth in report.acceptance_histogram), default=0)
-    last = min(deepest if known.k is None else known.k, MAX_POSITIONS)
-    steps, reached = array("q"), tuple(array("q") for _ in range(last))
+    counted = [
+        (prompt_of(record), report) for record in records if (report := record.acceptance) and report.num_spec_steps
+    ]
+    last = max((max(each.acceptance_histogram) for _, each in counted), default=0) if known.k is None else known.k
+    last = min(last, MAX_POSITIONS)
+    steps, reached = array("d"), tuple(array("d") for _ in range(last))
     # Where every step proposed k, those that accepted a position are those at risk of the next.
     shared = known.full and not known.assumed
-    at_risk = (steps, *reached[:-1])[:last] if shared else tuple(array("q") for _ in range(last))
-    columns = reached if shared else (*reached, *at_risk)
-    for report in reports:
-        steps.append(report.num_spec_steps)
+    at_risk = (steps, *reached[:-1])[:last] if shared else tuple(array("d") for _ in range(last))
+    columns = (steps, *reached) if shared else (steps, *reached, *at_risk)
+    places: dict[str, int] = {}
+    for prompt, report in counted:
+        place = places.setdefault(prompt, len(steps))
+        if place == len(steps):
+            for column in columns:
+                column.append(0)
         row = _at_least(report.acceptance_histogram, last)
         if not shared:
             row += _at_risk(report, row)
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
-    return Tallies(list(map(prompt_of, counted)), steps, reached, at_risk)
+        for column, value in zip(columns, (report.num_spec_steps, *row), strict=True):
+            column[place] += value
+    return Tallies(steps, reached, at_risk)
 
 
 def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int]:
@@ -173,13 +168,14 @@ def _at_least(histogram: Mapping[int, int], last: int) -> list[int]:
 
 def position_curve(known: Drafting, tallies: Tallies) -> PositionCurve:
     """Return S(i) and c(i) for i = 1..k; to the deepest accepted position where k is not known."""
-    steps, positions = sum(tallies.steps), []
+    steps, positions = int(sum(tallies.steps)), []
     # Where no request has a step there is no position to speak of.
     for position, reached in enumerate(tallies.reached if steps else (), start=1):
-        survival = ratio(added_up(tallies.keys, zip(reached, tallies.steps, strict=True))).within(0, 1)
+        survival = ratio(zip(reached, tallies.steps, strict=True)).within(0, 1)
         risk, conditional = None, missing(known.reason or Missing.NO_RECORDS)
         if known.at_risk_known:
-            risk = sum(tallies.at_risk[position - 1])
-            conditional = ratio(tallies.risks(position)).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
-        positions.append(Position(position, sum(reached), steps, survival, risk, conditional))
+            at_risk = tallies.at_risk[position - 1]
+            risk, terms = int(sum(at_risk)), zip(reached, at_risk, strict=True)
+            conditional = ratio(terms).within(0, 1) if risk else missing(Missing.NONE_AT_RISK)
+        positions.append(Position(position, int(sum(reached)), steps, survival, risk, conditional))
     return PositionCurve(known, tuple(positions))

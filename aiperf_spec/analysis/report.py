@@ -18,10 +18,10 @@ from aiperf_spec.analysis.speed import (
     speed_up,
     step_time,
     tokens_per_decode_step,
+    undrafted_totals,
 )
 from aiperf_spec.analysis.whatif import WhatIf, what_if
 from aiperf_spec.config.settings import ReportSettings
-from aiperf_spec.models.decoding import decoding
 from aiperf_spec.models.run import Notice, RequestRecord
 
 
@@ -76,16 +76,14 @@ def analyse(
     settings = settings or ReportSettings()
     chosen = measured(records)
     categories = grouped(chosen, lambda record: record.category)
-    steps = [found for record in chosen if (found := decoding(record)) is not None]
-    undrafted = sum(each.undrafted_steps for each in steps)
+    undrafted, undrafted_at_most = undrafted_totals(chosen)
     return Analysis(
         run=_group(chosen, settings),
         categories={name: _group(categories[name], settings) for name in sorted(categories)},
         tokens_per_decode_step=tokens_per_decode_step(chosen),
         drafted_share=drafted_share(chosen),
         undrafted_steps=undrafted,
-        # With no step that is known to have run without a draft, the drafter drafts for every step.
-        undrafted_at_most=sum(each.undrafted_at_most for each in steps) if undrafted else 0,
+        undrafted_at_most=undrafted_at_most,
         coverage=coverage(chosen),
         step_time_ms=step_time(chosen),
         itl_ms=pooled_itl(chosen),

@@ -94,6 +94,17 @@ def coverage_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms
     return None if found is None else (found.tokens - 1 - found.undrafted_steps, found.tokens)
 
 
+def undrafted_totals(records: Sequence[RequestRecord]) -> tuple[int, int]:
+    """Return the decode steps that ran without a draft: how many are known, and how many there are at most."""
+    known = at_most = 0
+    for record in records:
+        if (found := decoding(record)) is not None:
+            known += found.undrafted_steps
+            at_most += found.undrafted_at_most
+    # With no step that is known to have run without a draft, the drafter drafts for every step.
+    return known, at_most if known else 0
+
+
 def accepted_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:
     """Return (accepted, decode steps); None where the steps are not known, or there is none."""
     found = decoded(record)

@@ -11,15 +11,16 @@ what changes where a replayed step drafts for a place from nearer or farther tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from random import Random
 
 from aiperf_spec.analysis.chances import Chances, Evidence
-from aiperf_spec.analysis.clusters import Terms
+from aiperf_spec.analysis.clusters import Terms, prompt_of
 from aiperf_spec.analysis.positions import Tallies
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.run import RequestRecord
 
 _SAMPLE = 300
 """Requests that are enough to see what chances do to steps."""
@@ -40,7 +41,9 @@ def coded(report: SpecDecodeAcceptanceRecord, k: int) -> Sequence[int] | None:
     own = k if report.num_spec_tokens is None else report.num_spec_tokens
     drafted: Iterable[int] = report.per_step_drafted or repeat(own, len(accepted))
     steps = zip(accepted, drafted, strict=True)
-    return [min(right, k) if right < proposed or right >= k else k + 1 + right for right, proposed in steps]
+    found = [min(right, k) if right < proposed or right >= k else k + 1 + right for right, proposed in steps]
+    # A run has millions of steps: a byte each, where they fit.
+    return bytes(found) if 2 * k + 1 < 256 else found
 
 
 @dataclass(slots=True, frozen=True)
@@ -172,44 +175,47 @@ def from_histogram(report: SpecDecodeAcceptanceRecord, length: int, chances: Cha
 
 
 class Replays:
-    """The requests of a run, to be replayed; `rough` says that histograms stand in for some.
+    """The requests of a run that have a verify step, to be replayed; `rough` says that histograms stand in for some."""
 
-    `reports` are those with a verify step, under any key.
-    """
-
-    def __init__(self, reports: Mapping[int, SpecDecodeAcceptanceRecord], tallies: Tallies) -> None:
+    def __init__(self, records: Sequence[RequestRecord], tallies: Tallies) -> None:
         k = len(tallies.reached)
-        self._reports = reports
-        self._steps = {key: steps for key, report in reports.items() if (steps := coded(report, k)) is not None}
-        self._cuts = {
-            key: max(0, report.num_accepted_draft_tokens + report.num_spec_steps + 1 - report.completion_tokens)
-            for key, report in reports.items()
-            if report.completion_tokens
-        }
-        sequences = list(self._steps.values())
+        self._records = [record for record in records if record.acceptance and record.acceptance.num_spec_steps]
+        self._steps = [coded(record.acceptance, k) for record in self._records if record.acceptance]
+        sequences = [steps for steps in self._steps if steps is not None]
+        self.rough = len(sequences) < len(self._steps)
         self._sample = sequences if len(sequences) <= _SAMPLE else Random(0).sample(sequences, _SAMPLE)
-        self._evidence = {key: Evidence.of(steps, k) for key, steps in self._steps.items()}
+        self._evidence: dict[str, Evidence] = {}
+        for record, steps in zip(self._records, self._steps, strict=True):
+            given = Evidence() if steps is None else Evidence.of(steps, k)
+            prompt = prompt_of(record)
+            self._evidence[prompt] = self._evidence.get(prompt, Evidence()).plus(given)
         self.chances = Chances.of(tallies, self._evidence.values())
-        self.rough = len(self._steps) < len(reports)
 
-    def at(self, length: int, *, short_stay: bool = False) -> dict[int, Terms]:
-        """Return each request's (tokens, steps) with drafts of `length` tokens.
+    def at(self, length: int, *, short_stay: bool = False) -> dict[str, Terms]:
+        """Return each prompt's (tokens, steps) with drafts of `length` tokens.
 
-        The chances are taken from the run, and an interval has to know: what a request's evidence did to all steps is
+        The chances are taken from the run, and an interval has to know: what a prompt's evidence did to all steps is
         added to its own. It adds up to 0.
         """
         replay = Replay(length, self.chances, short_stay)
-        terms = {key: replay.request(steps, self._cuts.get(key, 0)) for key, steps in self._steps.items()}
-        all_steps = sum(steps for _, steps in terms.values())
+        sums = {prompt: [0.0, 0.0] for prompt in self._evidence}
+        replayed = 0.0
+        for record, steps in zip(self._records, self._steps, strict=True):
+            if (report := record.acceptance) is None:
+                continue
+            if steps is None:
+                given = from_histogram(report, length, self.chances)
+            else:
+                given = replay.request(steps, _cut(report))
+                replayed += given[1]
+            own = sums[prompt_of(record)]
+            own[0] += given[0]
+            own[1] += given[1]
         slopes = self._slopes(replay)
-        for key, evidence in self._evidence.items():
-            tokens, steps = terms[key]
+        for prompt, evidence in self._evidence.items():
             moved = sum(slope * by for slope, by in zip(slopes, self.chances.moved_by(evidence), strict=True))
-            terms[key] = tokens, steps + all_steps * moved
-        if self.rough:
-            rest = ((key, report) for key, report in self._reports.items() if key not in terms)
-            terms |= {key: from_histogram(report, length, self.chances) for key, report in rest}
-        return terms
+            sums[prompt][1] += replayed * moved
+        return {prompt: (tokens, finished) for prompt, (tokens, finished) in sums.items()}
 
     def _slopes(self, replay: Replay) -> tuple[float, float]:
         """Return the relative change of the steps with `after_full`, and with `decay`."""
@@ -230,3 +236,9 @@ class Replays:
     def _steps_per_token(self, replay: Replay) -> float:
         replayed = [replay.request(steps) for steps in self._sample]
         return sum(steps for _, steps in replayed) / sum(tokens for tokens, _ in replayed)
+
+
+def _cut(report: SpecDecodeAcceptanceRecord) -> int:
+    """Return how many tokens of a request's last step were not part of the output."""
+    given = report.num_accepted_draft_tokens + report.num_spec_steps + 1
+    return max(0, given - report.completion_tokens) if report.completion_tokens else 0

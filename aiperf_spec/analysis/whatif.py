@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.clusters import Terms, clustered
+from aiperf_spec.analysis.clusters import Terms, prompt_of
 from aiperf_spec.analysis.intervals import Estimate, Ratio, estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Drafting, Tallies
@@ -109,8 +109,8 @@ def what_if(
     if (reason := refusal(records, known, tallies, assume_chain=assume_chain)) is not None:
         return WhatIf(known, reason=reason, draft_cost=draft_cost)
     k = len(tallies.reached)
-    reports = {id(record): report for record in records if (report := record.acceptance) and report.num_spec_steps}
-    model = Replays(reports, tallies)
+    model = Replays(records, tallies)
+    undrafted = {} if draft_cost is None else _undrafted(records)
     lengths: list[DraftLength] = []
     speeds: dict[int, tuple[Ratio, float]] = {}
     for shorter in range(1, k + 1):
@@ -122,12 +122,12 @@ def what_if(
         if model.rough and k > 1:
             error = max(error, _ROUGH * (k - shorter) / (k - 1))
         terms = model.at(shorter)
-        length = as_drafted = _length(records, terms, shorter, error)
+        length = as_drafted = _length(terms, shorter, error)
         if not known.full:
-            as_drafted = _length(records, model.at(shorter, short_stay=True), shorter, error * (shorter < k))
+            as_drafted = _length(model.at(shorter, short_stay=True), shorter, error * (shorter < k))
         speedup = None
         if draft_cost is not None:
-            speed = _speed(records, terms, 1 + draft_cost * shorter)
+            speed = _speed(undrafted, terms, 1 + draft_cost * shorter)
             # What makes the length wrong makes the speed-up wrong by the same share, or less.
             error *= speed.value * (1 - 1 / length.value) if length.value else 0.0
             speeds[shorter] = speed, error
@@ -139,8 +139,8 @@ def what_if(
     )
 
 
-def _length(records: Sequence[RequestRecord], terms: Mapping[int, Terms], k: int, error: float) -> Estimate:
-    length = linearised(clustered(records, lambda record: terms.get(id(record)))).estimate()
+def _length(terms: Mapping[str, Terms], k: int, error: float) -> Estimate:
+    length = linearised(terms.values()).estimate()
     return _widened(length, error * ((length.value or 1) - 1)).within(1, 1 + k)
 
 
@@ -150,14 +150,20 @@ def _widened(figure: Estimate, error: float) -> Estimate:
     return replace(figure, low=figure.low - error, high=figure.high + error)
 
 
-def _speed(records: Sequence[RequestRecord], terms: Mapping[int, Terms], step_cost: float) -> Ratio:
-    def read(record: RequestRecord) -> Terms | None:
-        found = decoding(record)
-        undrafted = 0 if found is None else found.undrafted_steps
-        tokens, steps = terms.get(id(record), (0.0, 0.0))
-        return (tokens + undrafted, steps * step_cost + undrafted) if tokens or undrafted else None
+def _undrafted(records: Sequence[RequestRecord]) -> dict[str, int]:
+    """Return the decode steps of each prompt that ran without a draft."""
+    steps: dict[str, int] = {}
+    for record in records:
+        found, prompt = decoding(record), prompt_of(record)
+        steps[prompt] = steps.get(prompt, 0) + (0 if found is None else found.undrafted_steps)
+    return steps
 
-    return linearised(clustered(records, read))
+
+def _speed(undrafted: Mapping[str, int], terms: Mapping[str, Terms], step_cost: float) -> Ratio:
+    prompts = ((alone, *terms.get(prompt, (0.0, 0.0))) for prompt, alone in undrafted.items())
+    return linearised(
+        (tokens + alone, steps * step_cost + alone) for alone, tokens, steps in prompts if tokens or alone
+    )
 
 
 def _best(speeds: Mapping[int, tuple[Ratio, float]]) -> tuple[int | None, tuple[int, ...]]:
