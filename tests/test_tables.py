@@ -207,6 +207,7 @@ def test_every_notice_has_words() -> None:
         "mismatch": "model",
         "base": "a",
         "candidate": "b",
+        "names": "a, b",
         "prompt": "q1",
         "share": 0.3,
         "correlation": 0.7,
