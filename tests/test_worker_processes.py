@@ -139,13 +139,13 @@ SOAK = tuple((name, 0.011) for name in FAULTS if name not in ("stall", "endless_
 
 def test_a_parent_that_is_stopped_loses_nothing(simulate: Simulate, tmp_path: Path) -> None:
     # Five hundred chunks an answer at raw level are more than any pipe holds while nobody reads it.
-    out, requests = tmp_path / "run", 300
+    out, requests = tmp_path / "run", 200
     simulator = simulate("vllm", faults=SOAK, step_time_ms=0.2, seed=3)
     simulator.reset_ledger()
     load = ("--request-count", str(requests), "--concurrency", "12", "--max-tokens", "500")
     level = ("--export-level", "raw", "--extra-inputs", '{"ignore_eos": true}')
     process = start(simulator.url, out, "--workers", "3", *load, *level)
-    for stopped_at in (60, 150):
+    for stopped_at in (40, 100):
         wait_until(lambda: lines_of(out / "profile_export.jsonl") >= stopped_at, f"{stopped_at} records", process)  # noqa: B023
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)

@@ -3,7 +3,7 @@
 import asyncio
 import pickle
 import socket
-from asyncio import IncompleteReadError, StreamReader, StreamWriter
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Self
@@ -37,10 +37,15 @@ class Link:
 
     async def messages(self) -> AsyncIterator[tuple[Any, ...]]:
         """Yield the other end's messages until it sends no more or is gone; one that was cut off is left out."""
-        with suppress(IncompleteReadError, ConnectionError):
-            while True:
-                size = int.from_bytes(await self._reader.readexactly(_SIZE_BYTES))
-                yield pickle.loads(await self._reader.readexactly(size))
+        held = bytearray()
+        with suppress(ConnectionError):
+            while data := await self._reader.read(_LIMIT):
+                held += data
+                start = 0
+                while (size := _size(held, start)) is not None:
+                    yield pickle.loads(held[start + _SIZE_BYTES : start + size])
+                    start += size
+                del held[:start]
 
     def end(self) -> None:
         """Say that nothing more will be sent; the other end still may."""
@@ -52,3 +57,12 @@ class Link:
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+
+def _size(held: bytearray, start: int) -> int | None:
+    """Return how many bytes the message at `start` takes, or None where it has not come whole."""
+    end = start + _SIZE_BYTES
+    if end > len(held):
+        return None
+    size = _SIZE_BYTES + int.from_bytes(held[start:end])
+    return size if start + size <= len(held) else None

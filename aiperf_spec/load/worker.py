@@ -35,8 +35,9 @@ async def _serve(end: socket.socket) -> None:
 
     def ended(number: int, task: asyncio.Task[bool]) -> None:
         del conversations[number]
-        if task.cancelled() or task.exception() is None:
-            link.send("ended", number, not task.cancelled() and task.result())
+        # Mostly the last record says it.
+        if task.cancelled() or (task.exception() is None and not task.result()):
+            link.send("ended", number, None)
 
     def tell() -> None:
         link.send("beat", lags_ns.tobytes(), registry.warnings)

@@ -43,9 +43,9 @@ _LEFT_TO_PARENT = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @dataclass(slots=True)
 class _Conversation:
-    """What a worker was given: the turn whose record comes next (None after the last), and since when it waits."""
+    """What a worker was given: the turn whose record comes next, and since when it waits."""
 
-    turn: PlannedRequest | None
+    turn: PlannedRequest
     sink: Sink
     start_ns: int
     goes_on: asyncio.Future[bool]
@@ -138,7 +138,8 @@ class WorkerProcesses:
             return False
         worker = min(able, key=lambda worker: len(worker.conversations))
         self._handed += 1
-        number, goes_on = self._handed, asyncio.get_running_loop().create_future()
+        number = self._handed
+        goes_on: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         worker.conversations[number] = _Conversation(first, sink, time.perf_counter_ns(), goes_on)
         worker.link.send(number, first, end_ns)
         while not goes_on.done():
@@ -147,7 +148,7 @@ class WorkerProcesses:
             except asyncio.CancelledError:
                 # The worker cancels it, and its record comes back.
                 worker.link.send(number, None, None)
-        return bool(goes_on.result()) and stop.may_go_on()
+        return goes_on.result() and stop.may_go_on()
 
     async def _receive(self, worker: _Worker) -> None:
         try:
@@ -157,7 +158,7 @@ class WorkerProcesses:
                     self._take(worker, value, more)
                 elif kind == "ended":
                     if (conversation := worker.conversations.pop(value, None)) is not None:
-                        conversation.goes_on.set_result(more)
+                        conversation.goes_on.set_result(False)
                 else:
                     self.lags_ns.frombytes(value)
                     self.warnings += [text for text in more if text not in self.warnings]
@@ -174,15 +175,12 @@ class WorkerProcesses:
         self.handover_ns.append(time.perf_counter_ns() - record.end_ns)
         # One string for all requests of a prompt, and of a phase, as within a process.
         record.prompt_hash, record.id_start = sys.intern(record.prompt_hash), self._id_starts[record.phase]
-        if conversation.turn is not None:
-            conversation.turn = conversation.turn.after([]) if record.succeeded else None
-        conversation.start_ns = record.end_ns
-        try:
-            conversation.sink(record)
-        except Exception as error:
-            # Whoever handed the conversation over is told, as in a run of one process.
+        following = conversation.turn.after([]) if record.succeeded and not record.unsent_turns else None
+        _hand_back(conversation, record, is_last=following is None)
+        if following is None or conversation.goes_on.done():
             del worker.conversations[number]
-            conversation.goes_on.set_exception(error)
+        else:
+            conversation.turn, conversation.start_ns = following, record.end_ns
 
     async def _miss_beats(self) -> None:
         # Counted in beats of this process, so that a time in which it was itself stopped is not the workers' silence.
@@ -205,10 +203,9 @@ class WorkerProcesses:
         self.failure = self.failure or WorkerError(told)
         while worker.conversations:
             _, conversation = worker.conversations.popitem()
-            if conversation.turn is not None:
-                error = RequestError(ErrorKind.WORKER_LOST, f"the worker process that sent it {how}")
-                conversation.sink(self._lost_record(conversation.turn, conversation.start_ns, error))
-            conversation.goes_on.set_result(True)
+            error = RequestError(ErrorKind.WORKER_LOST, f"the worker process that sent it {how}")
+            lost = self._lost_record(conversation.turn, conversation.start_ns, error)
+            _hand_back(conversation, lost, is_last=True)
 
     def _lost_record(self, turn: PlannedRequest, start_ns: int, error: RequestError) -> RequestRecord:
         return RequestRecord(
@@ -227,6 +224,18 @@ class WorkerProcesses:
             error=error,
             unsent_turns=turn.later_turns,
         )
+
+
+def _hand_back(conversation: _Conversation, record: RequestRecord, *, is_last: bool) -> None:
+    """Give a record to whoever handed the conversation over."""
+    try:
+        conversation.sink(record)
+    except Exception as error:
+        # As in a run of one process, where the sender meets it.
+        conversation.goes_on.set_exception(error)
+    else:
+        if is_last:
+            conversation.goes_on.set_result(record.error is None or record.error.kind is not ErrorKind.CANCELLED)
 
 
 def _process(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
