@@ -14,6 +14,7 @@ from aiperf_spec.analysis.chances import Chances, Evidence
 from aiperf_spec.analysis.clusters import Terms
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.step_replay import Replay, Replays, coded, from_histogram
+from aiperf_spec.analysis.whatif import what_if
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord
 from tests.bench.what_if import SHORTER, TEXTS, drawn, errors, held, length
@@ -166,3 +167,20 @@ def test_intervals_of_replays_hold_what_shorter_drafts_give() -> None:
     truths = {k: length(drawn(text, k, 3000, 1)) for k in SHORTER}
     for k, share in held(text, truths, 150, 30).items():
         assert 0.9 <= share <= 0.99, (k, share)
+
+
+def test_the_best_draft_length_is_the_one_that_was_best() -> None:
+    text = TEXTS["categories of 0.9 and 0.3"]
+    lengths = {k: length(drawn(text, k, 1500, 1)) for k in range(1, 7)}
+    records = drawn(text, 6, 1500, 1)
+    known = drafting([report_of(record) for record in records])
+    tallies = tally_all(records, known)
+    for cost in (0.1, 0.25, 0.5):
+        speeds = {k: lengths[k] / (1 + cost * k) for k in lengths}
+        found = what_if(records, known, tallies, draft_cost=cost)
+        assert found.best == max((0, *speeds), key=lambda k: speeds.get(k, 1.0))
+        for each in found.lengths:
+            assert each.speedup is not None
+            assert each.speedup.value == pytest.approx(speeds[each.k], rel=0.01)
+    # By the position alone, drafts of one token would be slower than none at the last cost; they are faster.
+    assert (1 + sum(tallies.reached[0]) / sum(tallies.steps)) / 1.5 < 1 < speeds[1]
