@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType
-from aiperf_spec.workload.formats import PLACEHOLDER, RowFaultError, detect, to_prompt
+from aiperf_spec.workload.formats import PLACEHOLDER, RowFaultError, detect, to_prompt, unsent_fields
 from aiperf_spec.workload.prompts import Prompt
 
 T = DatasetType
@@ -77,6 +77,72 @@ def test_sharegpt_takes_questions_and_leaves_answers() -> None:
     assert found == Prompt("s", messages=(system, user("a")), later=((user("b"), user("c")),))
 
 
+def test_sharegpt_with_the_keys_of_messages() -> None:
+    spoken = [("assistant", "hi"), ("user", "a"), ("assistant", "x"), ("user", "b")]
+    found = prompt(T.SHAREGPT, id="s", conversations=[{"role": who, "content": what} for who, what in spoken])
+    assert found == Prompt("s", messages=(user("a"),), later=((user("b"),),))
+
+
+@pytest.mark.parametrize("key", ["output_length", "output_tokens", "max_tokens", "max_completion_tokens"])
+def test_every_name_of_an_output_length(key: str) -> None:
+    row: dict[str, Any] = {"prompt": "a", key: 7}
+    assert prompt(T.SINGLE_TURN, **row).output_length == 7
+    turns = [{"text": "a", key: 5}, {"text": "b", "output_length": 6, "extra": {"seed": 1}, "delay": 1500}, "c"]
+    found = prompt(T.MULTI_TURN, turns=turns, extra={"top_p": 0.5}, output_tokens=9)
+    assert (found.output_length, found.extra, found.delay_ms) == (5, {"top_p": 0.5}, 0)
+    second = found.after({"role": "assistant", "content": "x"})
+    assert (second.output_length, second.extra, second.delay_ms) == (6, {"top_p": 0.5, "seed": 1}, 1500)
+    third = second.after({"role": "assistant", "content": "y"})
+    assert (third.output_length, third.extra, third.delay_ms, third.later) == (9, {"top_p": 0.5}, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        (T.SINGLE_TURN, {"prompt": "a"}),
+        (T.MULTI_TURN, {"turns": ["a"]}),
+        (T.SHAREGPT, {"conversations": [{"from": "human", "value": "a"}]}),
+    ],
+)
+def test_a_system_prompt_beside_a_prompt(kind: DatasetType, row: dict[str, Any]) -> None:
+    messages = [{"role": "system", "content": "be brief"}, user("a")]
+    assert prompt(kind, system="be brief", **row).as_messages() == messages
+
+
+def test_images_are_parts_of_the_message() -> None:
+    url = "https://h/a.png"
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": url}}]
+    assert prompt(T.SINGLE_TURN, text="what?", image=url).as_messages() == [user(parts)]
+    assert prompt(T.MULTI_TURN, turns=[{"text": "what?", "images": [url]}]).as_messages() == [user(parts)]
+    with pytest.raises(RowFaultError, match="an image cannot be sent to completions"):
+        to_prompt({"text": "what?", "image": url}, T.SINGLE_TURN, "x", EndpointType.COMPLETIONS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "unsent"),
+    [
+        (T.SINGLE_TURN, {"text": "a", "id": 1, "source": "x", "extra": {}, "max_tokens": 3}, set()),
+        (
+            T.SINGLE_TURN,
+            {"text": "a", "timestamp": 5, "temperature": 0, "tools": []},
+            {"timestamp", "temperature", "tools"},
+        ),
+        (T.SINGLE_TURN, {"messages": [], "tools": [], "system": "x", "seed": None}, {"system"}),
+        (
+            T.MULTI_TURN,
+            {"turns": ["a", {"text": "b", "delay": 5, "audio": "x"}], "delay": 1},
+            {"delay", "turns[].audio"},
+        ),
+        (T.MULTI_TURN, {"turns": [{"text": "a", "delay": 5}]}, {"turns[].delay"}),
+        (T.RAW_PAYLOAD, {"messages": [], "temperature": 0}, set()),
+    ],
+)
+def test_fields_that_ask_for_something_and_are_not_sent(
+    kind: DatasetType, row: dict[str, Any], unsent: set[str]
+) -> None:
+    assert unsent_fields(row, kind) == unsent
+
+
 def test_a_raw_payload_is_the_body() -> None:
     row: dict[str, Any] = {"messages": [user("a")], "model": "m", "max_tokens": 3}
     assert prompt(T.RAW_PAYLOAD, **row) == Prompt("line-1", payload=row)
@@ -99,12 +165,15 @@ def test_a_raw_payload_is_the_body() -> None:
         (T.MULTI_TURN, {"turns": []}, "turns must be a non-empty list"),
         (T.MULTI_TURN, {"turns": [{"text": "a"}, {"text": ""}]}, "turns[1].text must be a non-empty string"),
         (T.MULTI_TURN, {"turns": [{}]}, "turns[0].text must be"),
-        (T.MULTI_TURN, {"turns": ["a", "b"], "extra": {"n": 2}}, "extra.n asks for 2"),
+        (T.MULTI_TURN, {"turns": ["a", "b"], "extra": {"n": 2}}, "extra.n asks for more"),
         (T.SPEC_BENCH, {"turns": ["a", 3]}, "turns[1] must be a non-empty string"),
         (T.SHAREGPT, {"conversations": []}, "conversations must be a non-empty list"),
         (T.SHAREGPT, {"conversations": [{"from": "gpt", "value": "x"}]}, "nobody asks anything"),
         (T.SHAREGPT, {"conversations": [{"from": "me", "value": "x"}]}, "conversations[0].from must be"),
         (T.SHAREGPT, {"conversations": ["x"]}, "conversations[0].from must be"),
+        (T.MULTI_TURN, {"turns": ["a", {"text": "b", "delay": -1}]}, "turns[1].delay must be milliseconds"),
+        (T.MULTI_TURN, {"turns": [{"text": "a", "output_tokens": 0}]}, "turns[0].output_tokens must be"),
+        (T.SINGLE_TURN, {"text": "a", "image": "picture.png"}, "image must be a URL"),
         (T.RAW_PAYLOAD, {"prompt": "a"}, "a request body for chat needs 'messages'"),
         (T.RAW_PAYLOAD, {"messages": [user(PLACEHOLDER)]}, "placeholder"),
         (T.RAW_PAYLOAD, {"messages": [user("a")], "stream_options": 1}, "stream_options must be an object"),

@@ -288,3 +288,30 @@ def test_a_wrong_file_stops_the_start(text: str, said: str, tmp_path: Path) -> N
     missing = invoke("--config", str(tmp_path / "none.yaml"))
     assert missing.exit_code == 2
     assert "No such file" in missing.stderr
+
+
+def test_a_turn_has_its_own_settings_and_waits_for_its_user(simulate: Simulate, tmp_path: Path) -> None:
+    turns = [
+        {"text": "One.", "output_length": 5, "extra": {"seed": 1}},
+        {"text": "Two.", "delay": 300, "output_tokens": 6},
+    ]
+    file = write(tmp_path / "q.jsonl", {"session_id": "s", "turns": turns, "timestamp": 9})
+    out = tmp_path / "run"
+    result = run(simulate("vllm"), out, "--input-file", str(file))
+    assert result.exit_code == 0, result.output
+    assert "not sent: timestamp" in " ".join(result.output.split())
+    first, second = bodies(out)
+    assert (first["max_completion_tokens"], first["seed"]) == (5, 1)
+    assert (second["max_completion_tokens"], "seed" in second) == (6, False)
+    asked, answered = (line["metadata"] for line in lines(out))
+    assert answered["request_start_ns"] - asked["request_end_ns"] >= 300_000_000
+
+
+def test_a_turn_that_would_begin_too_late_is_not_waited_for(simulate: Simulate, tmp_path: Path) -> None:
+    file = write(tmp_path / "q.jsonl", {"turns": ["One.", {"text": "Two.", "delay": 3_600_000}]})
+    out = tmp_path / "run"
+    options = ("--input-file", str(file), "--benchmark-duration", "60", "--request-count", "2")
+    result = run(simulate("vllm"), out, *options)
+    assert result.exit_code == 0, result.output
+    assert len(lines(out)) == 1
+    assert "1 turn went unsent" in " ".join(result.output.split())

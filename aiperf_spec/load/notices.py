@@ -16,7 +16,7 @@ from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.models.units import NS_PER_MS
-from aiperf_spec.wire.request_body import MAX_TOKENS_KEYS
+from aiperf_spec.workload.formats import MAX_TOKENS_KEYS
 
 _ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (least|most)|greater|\bless\b", re.I)
 """A refusal of the number, which another name for it would not mend: vLLM names both names in that one too."""
@@ -118,6 +118,8 @@ def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice
 def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> Iterator[Notice]:
     if dataset.skipped_lines:
         yield Notice(NoticeKind.SKIPPED_LINES, {"count": dataset.skipped_lines, "name": dataset.name})
+    if dataset.unsent_fields:
+        yield Notice(NoticeKind.UNSENT_FIELDS, {"name": dataset.name, "fields": ", ".join(dataset.unsent_fields)})
     if dataset.repeated_ids:
         yield Notice(NoticeKind.REPEATED_IDS, {"count": dataset.repeated_ids})
     cut = [record for record in profiled if record.unsent_turns]

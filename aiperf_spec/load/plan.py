@@ -9,6 +9,7 @@ from itertools import islice
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, Phase
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.wire.outcome import answer_message
 from aiperf_spec.workload.prompts import Prompt, hashed
 
@@ -37,6 +38,12 @@ class PlannedRequest:
     def later_turns(self) -> int:
         """How many requests its conversation has left after this one."""
         return len(self.prompts[0].later)
+
+    @property
+    def pause_ns(self) -> int:
+        """How long the user of its conversation takes after the answer; 0 where no turn follows."""
+        settings = self.prompts[0].later_settings
+        return round(settings[0].delay_ms * NS_PER_MS) if self.later_turns and settings else 0
 
     @property
     def category(self) -> str | None:

@@ -24,6 +24,7 @@ from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
@@ -75,13 +76,16 @@ class Requester:
         while turn is not None:
             responses: list[ParsedResponse] | None = [] if turn.later_turns else None
             record = await self.send(turn, responses)
-            over = end_ns is not None and self.clock() >= end_ns
+            pause_ns = turn.pause_ns if record.succeeded else 0
+            over = end_ns is not None and self.clock() + pause_ns >= end_ns
             cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
             if over or (record.error is not None and not cancelled):
                 record.unsent_turns = turn.later_turns
             sink(record)
             if over or cancelled or not stop.may_go_on():
                 return False
+            if pause_ns:
+                await asyncio.sleep(pause_ns / NS_PER_S)
             turn = turn.after(responses) if responses is not None and record.succeeded else None
         return True
 

@@ -220,6 +220,7 @@ class NoticeKind(StrEnum):
     MAX_TOKENS_IGNORED = "max_tokens_ignored"
     UNSENT_TURNS = "unsent_turns"
     TURNS_OUT_OF_TIME = "turns_out_of_time"
+    UNSENT_FIELDS = "unsent_fields"
     SKIPPED_LINES = "skipped_lines"
     REPEATED_IDS = "repeated_ids"
     TOKEN_DISCREPANCY = "token_discrepancy"
@@ -272,6 +273,8 @@ class DatasetInfo:
     """Of the content of each file."""
     skipped_lines: int = 0
     repeated_ids: int = 0
+    unsent_fields: tuple[str, ...] = ()
+    """Fields of rows that other tools read as settings, and that are not sent."""
 
     @property
     def has_conversations(self) -> bool:

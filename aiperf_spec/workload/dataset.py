@@ -122,6 +122,7 @@ class Workload:
             file_hashes=tuple(file.content_hash for file in self._files),
             skipped_lines=sum(file.skipped for file in self._files),
             repeated_ids=self._repeated_ids,
+            unsent_fields=tuple(sorted(set().union(*(file.unsent_fields for file in self._files)))),
         )
 
 

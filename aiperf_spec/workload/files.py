@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from aiperf_spec.config.choices import DatasetSelector, DatasetType
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
-from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt
+from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt, unsent_fields
 from aiperf_spec.workload.prompts import Prompt, hashed
 from aiperf_spec.workload.rows import FileKind, Row, rows
 
@@ -41,6 +41,8 @@ class PromptFile:
         self._limit = limit_bytes
         self.path = _within(path, config.dataset_selector) if path != STDIN and path.is_dir() else path
         self.skipped = 0
+        self.unsent_fields: set[str] = set()
+        """Fields of rows that were read by now, which other tools read as settings and nothing sends."""
         self.content_hash = ""
         """Of the file's content; of one too large to be held, of its beginning and its size."""
         self.prompts: tuple[Prompt, ...] | None = None
@@ -88,6 +90,7 @@ class PromptFile:
                 fault = str(error)
             else:
                 self._check_request(prompt, row)
+                self.unsent_fields |= unsent_fields(row.value, self.type)
                 return prompt
         if self._config.skip_bad_lines:
             return None
@@ -101,7 +104,9 @@ class PromptFile:
 
     def _check_request(self, prompt: Prompt, row: Row) -> None:
         batch, answers = self._config.batch_size_text, self._config.extra_inputs.get("n")
-        own_settings = prompt.extra or prompt.output_length is not None or prompt.payload is not None
+        own_settings = (
+            prompt.extra or prompt.later_settings or prompt.output_length is not None or prompt.payload is not None
+        )
         if batch > 1 and (prompt.later or own_settings):
             what = "a conversation of several turns" if prompt.later else "a row with settings of its own"
             why = f"--batch-size-text {batch} sends several rows in one request"

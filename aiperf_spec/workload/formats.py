@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from aiperf_spec.config.choices import DatasetType, EndpointType
-from aiperf_spec.workload.prompts import Messages, Prompt
+from aiperf_spec.workload.prompts import Messages, Prompt, TurnSettings
 
 _TEXT = '{"text": "..."}, {"prompt": "..."} or {"messages": [...]}'
 _QUESTION = '{"question_id": 81, "category": "...", "turns": ["...", "..."]}'
@@ -31,9 +31,16 @@ EXPECTED: dict[DatasetType, str] = {
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"
 """How a SPEED-Bench prompt begins until its preparation has fetched the real text."""
 
+MAX_TOKENS_KEYS = ("max_tokens", "max_completion_tokens")
 _CARRIED = ("tools", "tool_choice")
 """Keys beside `messages` that change what a chat template makes of them."""
 _BODY_KEYS = {"stream", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "n"}
+_UNSENT = (
+    *("timestamp", "input_length", "hash_ids", "texts", "audio", "audios", "video", "videos", "lora", "lora_name"),
+    *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "n", "min_tokens", "ignore_eos", "response_format"),
+)
+"""Fields beside a prompt by which other tools set something; in a request body they stand under `extra`."""
+_MAX_DELAY_MS = 86_400_000
 _SET_ELSEWHERE = ("model", "stream", "stream_options", "messages", "prompt")
 _USERS = ("human", "user")
 _ANSWERS = ("gpt", "assistant", "chatgpt", "model", "bing", "bard")
@@ -73,20 +80,30 @@ def to_prompt(row: Any, kind: DatasetType, fallback_id: str, endpoint: EndpointT
         raise RowFaultError(f"category must be a string, got {category!r}")
     turns, extra = _TURNS[kind](row)
     extra = {**extra, **_extra(row)}
+    whole = TurnSettings(_output_length(row), extra or None)
+    settings = [whole] * len(turns)
+    if kind is DatasetType.MULTI_TURN:
+        settings = [_settings(turn, f"turns[{number}]", whole) for number, turn in enumerate(row["turns"])]
+    if isinstance(system := row.get("system"), str) and system and "messages" not in row:
+        turns[0] = ({"role": "system", "content": system}, *_as_messages(turns[0]))
+    if endpoint is not EndpointType.CHAT and any(_has_image(turn) for turn in turns):
+        raise RowFaultError(f"an image cannot be sent to {endpoint}, which takes text alone")
     identity = _identity(row, fallback_id)
-    _check_sendable((turns, category, identity, extra))
+    _check_sendable((turns, category, identity, [each.extra for each in settings]))
     _check_content(turns)
     first, *later = turns
-    if later and isinstance(count := extra.get("n"), int | float) and count > 1:
-        raise RowFaultError(f"a conversation goes on from one answer, but extra.n asks for {count}")
+    if later and any(isinstance(n := (each.extra or {}).get("n"), int | float) and n > 1 for each in settings):
+        raise RowFaultError("a conversation goes on from one answer, but extra.n asks for more")
+    first_settings = settings[0]._replace(delay_ms=0.0)
     return Prompt(
         identity,
         text=first if isinstance(first, str) else None,
         messages=None if isinstance(first, str) else first,
         category=category or None,
-        output_length=_output_length(row),
-        extra=extra or None,
+        output_length=first_settings.output_length,
+        extra=first_settings.extra,
         later=tuple(_as_messages(turn) for turn in later),
+        later_settings=() if settings[1:] == [first_settings] * len(later) else tuple(settings[1:]),
     )
 
 
@@ -106,11 +123,40 @@ def _identity(row: dict[str, Any], fallback: str) -> str:
     return fallback
 
 
-def _output_length(row: dict[str, Any]) -> int | None:
-    value = row.get("output_length")
-    if value is not None and (type(value) is not int or value < 1):
-        raise RowFaultError(f"output_length must be a whole number of tokens from 1, got {value!r}")
-    return value
+def _output_length(row: dict[str, Any], within: str = "") -> int | None:
+    # AIPerf's name, that of vLLM's custom data sets, and those of request bodies.
+    for key in ("output_length", "output_tokens", *MAX_TOKENS_KEYS):
+        if (value := row.get(key)) is not None:
+            if type(value) is not int or value < 1:
+                raise RowFaultError(f"{within}{key} must be a whole number of tokens from 1, got {value!r}")
+            return value
+    return None
+
+
+def _settings(turn: Any, name: str, whole: TurnSettings) -> TurnSettings:
+    if not isinstance(turn, dict):
+        return whole
+    delay = turn.get("delay")
+    if delay is not None and not (type(delay) in (int, float) and 0 <= delay <= _MAX_DELAY_MS):
+        raise RowFaultError(f"{name}.delay must be milliseconds from 0 to {_MAX_DELAY_MS:,}, got {delay!r}")
+    extra = {**(whole.extra or {}), **_extra(turn)}
+    return TurnSettings(_output_length(turn, f"{name}.") or whole.output_length, extra or None, float(delay or 0))
+
+
+def unsent_fields(row: Any, kind: DatasetType) -> set[str]:
+    """Return the fields of a row that other tools read as settings, and that are not sent."""
+    if not isinstance(row, dict) or kind is DatasetType.RAW_PAYLOAD:
+        return set()
+    found = {key for key in (*_UNSENT, "delay") if row.get(key) is not None}
+    if "messages" not in row:
+        found |= {key for key in _CARRIED if row.get(key) is not None}
+    elif row.get("system") is not None:
+        found.add("system")
+    if kind is DatasetType.MULTI_TURN:
+        for number, turn in enumerate(row["turns"]):
+            asking = _UNSENT if number else (*_UNSENT, "delay")
+            found |= {f"turns[].{key}" for key in asking if isinstance(turn, dict) and turn.get(key) is not None}
+    return found
 
 
 def _extra(row: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +212,24 @@ def _single_turn(row: dict[str, Any]) -> _Turns:
     value = row[given[0]]
     if given[0] == "messages":
         return [_messages(value)], _carried(row)
-    return [_text(value, given[0])], {}
+    return [_with_images(_text(value, given[0]), row)], {}
+
+
+def _with_images(text: str, row: dict[str, Any]) -> _Turn:
+    given = row.get("images") or row.get("image") or []
+    urls = given if isinstance(given, list) else [given]
+    if not all(isinstance(url, str) and url.startswith(("http://", "https://", "data:")) for url in urls):
+        raise RowFaultError("image must be a URL (http, https or data), or a list of them")
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return ({"role": "user", "content": [{"type": "text", "text": text}, *parts]},) if parts else text
+
+
+def _has_image(turn: _Turn) -> bool:
+    return not isinstance(turn, str) and any(
+        isinstance(part, dict) and part.get("type") == "image_url"
+        for message in turn
+        for part in (message["content"] if isinstance(message.get("content"), list) else ())
+    )
 
 
 def _multi_turn(row: dict[str, Any]) -> _Turns:
@@ -179,7 +242,7 @@ def _multi_turn(row: dict[str, Any]) -> _Turns:
             turns.append(_messages(turn["messages"], f"{name}.messages"))
         else:
             key = "prompt" if "prompt" in turn and "text" not in turn else "text"
-            turns.append(_text(turn.get(key), f"{name}.{key}"))
+            turns.append(_with_images(_text(turn.get(key), f"{name}.{key}"), turn))
     return turns, {}
 
 
@@ -216,9 +279,11 @@ def _sharegpt(row: dict[str, Any]) -> _Turns:
     turns: list[_Turn] = []
     pending: list[dict[str, Any]] = []
     for number, entry in enumerate(_list(row, "conversations")):
-        speaker = entry.get("from") if isinstance(entry, dict) else None
+        # SpecForge and others keep the keys of messages here.
+        who, said = ("role", "content") if isinstance(entry, dict) and "from" not in entry else ("from", "value")
+        speaker = entry.get(who) if isinstance(entry, dict) else None
         if speaker in _USERS or speaker == "system":
-            text = _text(entry.get("value"), f"conversations[{number}].value")
+            text = _text(entry.get(said), f"conversations[{number}].{said}")
             pending.append({"role": "system" if speaker == "system" else "user", "content": text})
         elif speaker in _ANSWERS:
             # The file's answers are another model's: the server gives its own. What stands before the first
@@ -227,7 +292,7 @@ def _sharegpt(row: dict[str, Any]) -> _Turns:
                 turns.append(tuple(pending))
                 pending = []
         else:
-            raise RowFaultError(f"conversations[{number}].from must be human, gpt or system, got {speaker!r}")
+            raise RowFaultError(f"conversations[{number}].{who} must be human, gpt or system, got {speaker!r}")
     if any(message["role"] == "user" for message in pending):
         turns.append(tuple(pending))
     if not turns:

@@ -7,11 +7,19 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from aiperf_spec.config.choices import SamplingStrategy
 
 Messages = tuple[dict[str, Any], ...]
+
+
+class TurnSettings(NamedTuple):
+    """What one turn of a conversation asks for: settings as a prompt has them, and the pause before it."""
+
+    output_length: int | None
+    extra: Mapping[str, Any] | None
+    delay_ms: float = 0.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,6 +40,10 @@ class Prompt:
     payload: Mapping[str, Any] | None = None
     """The request body itself, where the row is one."""
     later: tuple[Messages, ...] = ()
+    later_settings: tuple[TurnSettings, ...] = ()
+    """One for each later turn; empty where they ask for what the first one does, at once."""
+    delay_ms: float = 0.0
+    """How long the user takes before this turn, from the end of the answer before."""
     content_hash: str = field(default="", compare=False, repr=False)
     """Of what the model reads, whatever id and settings its row has; all turns of a conversation have their first's."""
 
@@ -42,7 +54,17 @@ class Prompt:
 
     def after(self, answer: dict[str, Any]) -> Self:
         """Return the prompt of the next turn: what was said so far, the server's answer, the user's next messages."""
-        return replace(self, text=None, messages=(*self.as_messages(), answer, *self.later[0]), later=self.later[1:])
+        settings = self.later_settings[0] if self.later_settings else TurnSettings(self.output_length, self.extra)
+        return replace(
+            self,
+            text=None,
+            messages=(*self.as_messages(), answer, *self.later[0]),
+            output_length=settings.output_length,
+            extra=settings.extra,
+            delay_ms=settings.delay_ms,
+            later=self.later[1:],
+            later_settings=self.later_settings[1:],
+        )
 
     def cut(self, later_turns: int) -> Self:
         """Return the prompt with at most this many turns after its first."""

@@ -18,6 +18,7 @@ _GAP = re.compile(r"[\s,]*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _STRUCTURED = ("messages", "turns", "conversations", "extra", "tools")
 """CSV columns that hold JSON."""
+_NUMBERS = ("output_length", "output_tokens", "max_tokens", "max_completion_tokens")
 
 
 class FileKind(StrEnum):
@@ -183,7 +184,7 @@ def _from_cells(header: list[str], cells: list[str], number: int) -> Row:
 def _value(name: str, cell: str) -> Any:
     if name in _STRUCTURED:
         return json.loads(cell)
-    return int(cell) if name == "output_length" and cell.strip().isdecimal() else cell
+    return int(cell) if name in _NUMBERS and cell.strip().isdecimal() else cell
 
 
 _READERS = {FileKind.JSONL: _jsonl, FileKind.JSON: _json, FileKind.CSV: _csv}
