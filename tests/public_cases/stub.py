@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,13 +40,17 @@ class Asked:
 class Stub:
     """Answer the k-th matching POST with the script's k-th response, cycling; GET with an empty list of models.
 
+    `gets` has answers to the GETs of a path in turn, the last one staying; by the number of POSTs answered by then
+    where the first says `by_posts`, which `{POSTS}` in its text stands for.
+
     A response ends in one of these: "ok", "abort" (close), "reset", "hang", or "unanswered" (close before any byte).
     """
 
     def __init__(self, script: dict[str, Any], time: VirtualTime | None = None) -> None:
         self._script = script
         self._time = time
-        self._served = 0
+        self._served = self._done = 0
+        self._gets: Counter[str] = Counter()
         self._live = 0
         self._connections: set[asyncio.Task[None]] = set()
         self._left = asyncio.Event()
@@ -105,6 +110,10 @@ class Stub:
         """Answer one request; say whether the connection stays open."""
         asked = await _read(reader)
         self.asked.append(asked)
+        given = self._script.get("gets", {}).get(asked.path)
+        if asked.method == "GET" and given is not None:
+            await self._answer_get(writer, asked.path, given)
+            return True
         if asked.method == "GET" or asked.path not in self._script.get("only_paths", [asked.path]):
             status, body = (200, _MODELS) if asked.path.endswith("/models") else (404, _NO_PATH)
             writer.write(_head(status, {"content-type": "application/json", "content-length": str(len(body))}) + body)
@@ -118,11 +127,24 @@ class Stub:
         if self._time is not None:
             self._time.begin()
         try:
-            return await _answer(writer, response, self._time)
+            keeps = await _answer(writer, response, self._time)
+            self._done += 1
+            return keeps
         finally:
             self._live -= 1
             if self._time is not None:
                 self._time.end()
+
+    async def _answer_get(self, writer: asyncio.StreamWriter, path: str, given: list[dict[str, Any]]) -> None:
+        number = self._done if given[0].get("by_posts") else self._gets[path]
+        self._gets[path] += 1
+        answer = given[min(number, len(given) - 1)]
+        if answer.get("hang"):
+            await asyncio.sleep(3600)
+        body = answer["s"].replace("{POSTS}", str(self._done)).encode()
+        headers = answer.get("headers", {}) | {"content-length": str(len(body))}
+        writer.write(_head(answer.get("status", 200), headers) + body)
+        await writer.drain()
 
 
 async def _read(reader: asyncio.StreamReader) -> Asked:
