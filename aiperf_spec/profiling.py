@@ -95,8 +95,7 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     hooks = hooks or Hooks()
     if hooks.writer is not None or config.artifact_dir is None:
         return run_in_loop(profile_async(config, hooks))
-    from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
-    from aiperf_spec.artifacts.read.run import settings_of
+    from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
     from aiperf_spec.metrics.summary import summarise
 

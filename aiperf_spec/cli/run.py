@@ -17,8 +17,7 @@ from rich.text import Text
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
 from aiperf_spec.artifacts.read.answers import load_answers
-from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
-from aiperf_spec.artifacts.read.run import settings_of
+from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.terminal import note, show_document, show_faults, stderr, stdout, translated_errors

@@ -1,7 +1,6 @@
 """Keep secrets out of everything that is written or shown."""
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -36,7 +35,7 @@ class Redactor:
         for each in (server, *(split_endpoint(url) for url in config.server_metrics_url)):
             secrets |= _of_url(each)
         secrets.update(_of_inputs(config.extra_inputs, secret=False))
-        spelled = {spelling for secret in secrets for spelling in _spellings(secret)}
+        spelled = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
         usable = (spelling for spelling in spelled if len(spelling) >= _MIN_LENGTH)
         self._secrets = sorted(usable, key=len, reverse=True)
 
@@ -119,9 +118,11 @@ def _of_inputs(value: Any, *, secret: bool) -> Iterator[str]:
 
 def _spellings(secret: str) -> set[str]:
     """Return how a server may write a secret: within JSON, a URL or HTML, where some characters are escaped."""
+    from html import escape  # half a megabyte of entities, which a run without secrets need not load
+
     in_url = quote(secret, safe="")
     spelled = {secret, quote(secret), in_url, quote_plus(secret), re.sub("%..", lambda m: m[0].lower(), in_url)}
-    spelled |= {html.escape(secret), secret.replace("/", "\\/")}
+    spelled |= {escape(secret), secret.replace("/", "\\/")}
     for each in (json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
         spelled |= {each[1:-1], re.sub("[&<>='+]", lambda m: f"\\u{ord(m[0]):04x}", each[1:-1])}
     return spelled

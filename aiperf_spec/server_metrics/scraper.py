@@ -104,6 +104,9 @@ class _EndpointScraper:
             take = self.snapshots.begin if first else self.snapshots.add
             try:
                 take(at_ns, page.content.decode("utf-8", "replace"))
+                # Texts are parsed after the run, and a module that is loaded then may find no descriptor left.
+                import prometheus_client.parser  # noqa: F401
+
                 self._spent_ns += at_ns - start_ns
                 return True
             except NotPrometheusError:
@@ -147,9 +150,6 @@ class MetricsScraper:
         self._stack = AsyncExitStack()
         if not config.server_metrics:
             return
-        # Texts are parsed after the run, and a module that is loaded then may find no descriptor left.
-        import prometheus_client.parser  # noqa: F401
-
         for target in metrics_endpoints(config, server):
             chosen = client
             if not _shares_secrets(target.server, server):

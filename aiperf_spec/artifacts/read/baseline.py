@@ -1,25 +1,32 @@
-"""The run without speculation against which speed is measured."""
+"""The run without speculation against which speed is measured.
+
+Every run passes through here, and few have a baseline: what reads one is imported where there is one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import orjson
+
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings, mismatches, same_prompts
 from aiperf_spec.analysis.comparison.pairing import pair_up
 from aiperf_spec.analysis.report import Analysis, analyse
-from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord
+from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord, RunResult
 
 
 def load_baseline(settings: ReportSettings) -> Run | None:
     """Return the run that `--baseline` names, None without it; raise `ConfigError` where that run speculated."""
     if settings.baseline is None:
         return None
+    from aiperf_spec.artifacts.read.folders import RunFolder
+    from aiperf_spec.artifacts.read.run import run_settings
+
     folder = RunFolder(settings.baseline)
     records = folder.records().records
     if any(record.acceptance is not None for record in records):
@@ -28,6 +35,15 @@ def load_baseline(settings: ReportSettings) -> Run | None:
             "name a run of the same server without speculation; --base is for gates that compare two such runs",
         )
     return Run(str(settings.baseline), records, run_settings(folder.described))
+
+
+def settings_of(result: RunResult, summary: Summary) -> RunSettings:
+    """Return the settings of a run that is at hand, as its summary will say them."""
+    from aiperf_spec.artifacts.read.run import run_settings
+    from aiperf_spec.artifacts.read.summary_file import SummaryFile
+    from aiperf_spec.artifacts.write.summary_files import summary_json
+
+    return run_settings(SummaryFile.model_validate(orjson.loads(summary_json(result, summary))))
 
 
 def analysed(

@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import orjson
-
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.summary_file import SummaryFile
-from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
@@ -186,8 +183,3 @@ def run_settings(summary: SummaryFile) -> RunSettings:
         sampling=summary.extra_inputs,
         cached_share=None if summary.reconciliation is None else summary.reconciliation.cached_share,
     )
-
-
-def settings_of(result: RunResult, summary: Summary) -> RunSettings:
-    """Return the same of a run that is at hand."""
-    return run_settings(SummaryFile.model_validate(orjson.loads(summary_json(result, summary))))
