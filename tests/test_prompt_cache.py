@@ -21,6 +21,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.metrics.prompt_cache import cached_share, firsts_and_repeats
 from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.response import last_usage
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import (
     Agreement,
@@ -36,8 +37,29 @@ from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.server_side import reconciliation_table
 from aiperf_spec.render.tables import latency_table
 from aiperf_spec.server_metrics.reconciliation import reconcile
+from aiperf_spec.wire.response_reader import ResponseReader
 from tests.answering import OK, Answer, answering
 from tests.records import MS, record
+
+WIRE = Path(__file__).parent / "wire" / "sglang"
+
+
+@pytest.mark.parametrize(
+    ("name", "cached"),
+    [
+        ("opt-server-chat-nonstream.json", 1),
+        ("opt-server-chat-stream-n2-usage.sse", 7),
+        ("opt-server-chat-stream-usage.sse", 0),
+        ("chat-stream-n1-usage.sse", None),
+    ],
+)
+def test_what_sglang_sends_of_its_cache(name: str, cached: int | None) -> None:
+    reader = ResponseReader(())
+    reader.feed((WIRE / name).read_bytes(), 0)
+    reader.finish(0)
+    usage = last_usage(reader.responses)
+    assert usage is not None
+    assert usage.cached_tokens == cached
 
 
 def sent(index: int, prompt: str, cached: int | None, *, warmup: bool = False, turn: int = 0) -> RequestRecord:

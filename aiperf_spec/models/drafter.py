@@ -9,8 +9,8 @@ from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 class ServerDrafter:
     """What a server's page of settings says of its drafter; None where it does not say.
 
-    A response need not name the draft length, and may compute what was proposed from the settings instead of counting
-    it (SGLang does both): `completed` puts right what a record says of its drafts.
+    An engine's responses may leave out the draft length, and may give a number of proposed drafts that it computed from
+    its settings and did not count (SGLang does both). `completed` adds to a record what the settings tell of that.
     """
 
     engine: str
