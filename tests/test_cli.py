@@ -120,8 +120,13 @@ def test_the_csv_has_both_sections(simulate: Simulate, tmp_path: Path) -> None:
     assert rows[0] == theirs[0]
     assert rows[rows.index([]) + 1] == ["Metric", "Value"]
     names, their_names = ({row[0] for row in table if row} for table in (rows, theirs))
-    # Only what AIPerf leaves out when it is zero is ours alone.
-    assert names - their_names == {"Error Request Count"}
+    # AIPerf leaves the errors out where there are none; it has none of the others.
+    assert names - their_names == {
+        "Error Request Count",
+        "Tokens Per Decode Step (ratio)",
+        "Drafted Share (ratio)",
+        "Output Token Throughput Per User at Mean ITL (tokens/sec/user)",
+    }
 
 
 def test_a_run_in_the_way_is_refused_before_the_first_request(simulate: Simulate, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ RUN_METRICS: tuple[RunMetric, ...] = (
         lambda t: 1000 / t.mean_itl_ms if t.mean_itl_ms else None,
         "tokens/sec/user",
         Group.LATENCY,
+        header="Output Token Throughput Per User at Mean ITL",
     ),
     RunMetric(
         "total_osl",
