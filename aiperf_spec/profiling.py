@@ -104,7 +104,7 @@ def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportS
     faults: list[SpecProfileError] = []
     with ArtifactWriter(config, settings) as writer:
         run = run_in_loop(profile_async(config, replace(hooks, writer=writer)))
-        summary = summarise(run.records)
+        summary = summarise(run.records, unsent=run.unsent)
         with standing_alone("the analysis", faults):
             analysis = analysed(run.records, settings, baseline, partial(settings_of, run, summary))
         faults += writer.finish(run, summary, analysis)
@@ -155,8 +155,9 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             records.append(record)
 
         requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
+        phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
-            sent = await _send(PhaseRunner(config, workload, requester, sink, stop, hooks.clock), model, hooks, scraper)
+            sent = await _send(phase_runner, model, hooks, scraper)
             stopped_by = stop.reason
             # From here on nothing that goes wrong may cost what was measured.
             faults: list[SpecProfileError] = []
@@ -168,6 +169,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         run = RunResult(
             **{known.name: getattr(info, known.name) for known in fields(info)},
             records=records,
+            unsent=phase_runner.unsent,
             loop_lags_ns=sent.lags_ns,
             stopped_by=stopped_by,
             failure=sent.failure,

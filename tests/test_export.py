@@ -154,6 +154,7 @@ def test_the_summary_has_aiperfs_shape() -> None:
         "succeeded": 3,
         "failed": 1,
         "cancelled": 0,
+        "unsent": None,
         "with_acceptance": 1,
     }
     assert document["warmup_metrics"]["request_count"]["avg"] == 1

@@ -8,14 +8,18 @@ import itertools
 import json
 import sysconfig
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from aiperf_spec.cli.app import app
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.load.event_loop import monitored_loop_lag
+from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import ErrorKind, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
@@ -74,6 +78,51 @@ def test_a_cap_makes_requests_wait_and_says_so(simulate: Simulate) -> None:
     records = sorted(result.profiled(), key=lambda record: record.start_ns)
     ends = sorted(record.end_ns for record in records)
     assert all(end <= record.start_ns for end, record in zip(ends, records[2:], strict=False))
+
+
+def test_what_was_due_and_never_sent_is_counted(simulate: Simulate, tmp_path: Path) -> None:
+    url, out = simulate("vllm", prefill_time_ms=300.0).url, tmp_path / "run"
+    load = ("--request-rate", "100", "--arrival-pattern", "constant", "--concurrency", "2", "--benchmark-duration", "1")
+    ran = CliRunner().invoke(app, ["--url", url, "--artifact-dir", str(out), *load, "--max-tokens", "4"])
+    assert ran.exit_code == 0
+    summary = json.loads((out / "profile_export_aiperf.json").read_text())
+    sent = summary["request_count"]["avg"]
+    assert 2 <= sent <= 8
+    assert summary["unsent_request_count"] == {"unit": "requests", "avg": 100 - sent}
+    assert summary["spec_profile"]["requests"]["unsent"] == 100 - sent
+    outcome = f"{sent:.0f} of 100 requests succeeded, {100 - sent:.0f} never sent"
+    assert outcome in ran.stdout
+    assert "Scheduled latency (ms) †" in ran.stdout
+    assert f"† Only of requests that were sent: {100 - sent:.0f} more were due and never sent." in ran.stdout
+    assert f"{100 - sent:.0f} requests of 100 were due and never sent" in " ".join(ran.stderr.split())
+    again = CliRunner().invoke(app, ["report", str(out), "--require", "unsent_request_count <= 5"])
+    assert again.exit_code == 3
+    assert outcome in CliRunner().invoke(app, ["report", str(out), "--pool"]).stdout
+
+
+def test_what_was_due_when_a_run_was_stopped_is_counted(simulate: Simulate) -> None:
+    # Two of the requests that are due by then hold both slots for good, and the run is stopped a second later.
+    url = simulate("vllm", faults=(("stall", 1.0),)).url
+    settings: dict[str, Any] = {"request_rate": 20.0, "arrival_pattern": "constant", "concurrency": 2}
+
+    async def stop_later(in_flight: Callable[[], int]) -> None:
+        await happens(lambda: in_flight() == 2, "two requests in flight")
+        await asyncio.sleep(1)
+        stops[0].request("SIGINT")
+
+    stops: list[Stop] = []
+    config = ProfileConfig.create(url=url, temperature=0, server_metrics=False, request_count=1000, **settings)
+    result = profile(config, Hooks(on_stop=stops.append, watch=stop_later))
+    assert len(result.records) == 2
+    # One is due each 50 ms; a busy machine is late with stopping, and more are due by then.
+    assert result.unsent is not None
+    assert 19 <= result.unsent < 998
+
+
+def test_nothing_is_missed_where_all_is_sent(simulate: Simulate) -> None:
+    url = simulate("vllm").url
+    for settings in ({"request_count": 5}, {"request_count": 5, "request_rate": 100.0}, {"benchmark_duration": 0.2}):
+        assert run(url, max_tokens=4, **settings).unsent == 0
 
 
 def test_a_closed_loop_has_no_schedule(simulate: Simulate) -> None:

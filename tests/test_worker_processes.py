@@ -200,9 +200,11 @@ def test_a_worker_that_is_killed_fails_what_it_had_and_no_more(simulate: Simulat
     assert len(ids) == 400
 
 
-def test_a_run_whose_workers_are_all_killed_ends(simulate: Simulate, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rate", [(), ("--request-rate", "50")], ids=["closed loop", "schedule"])
+def test_a_run_whose_workers_are_all_killed_ends(rate: tuple[str, ...], simulate: Simulate, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    process = start(simulate("vllm").url, out, "--workers", "2", "--concurrency", "4", "--benchmark-duration", "600")
+    load = ("--concurrency", "4", "--request-count", "2000", *rate)
+    process = start(simulate("vllm", step_time_ms=5.0).url, out, "--workers", "2", *load)
     wait_until(lambda: lines_of(out / "profile_export.jsonl") > 20, "twenty records", process)
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGKILL)
@@ -210,7 +212,10 @@ def test_a_run_whose_workers_are_all_killed_ends(simulate: Simulate, tmp_path: P
     assert process.returncode == 1
     assert "Traceback" not in stdout + stderr
     records = load_records(out).records
-    assert summary_of(out)["request_count"]["avg"] == sum(record.succeeded for record in records) > 20
+    good, unsent = sum(record.succeeded for record in records), summary_of(out)["unsent_request_count"]["avg"]
+    assert summary_of(out)["request_count"]["avg"] == good > 20
+    assert len(records) + unsent == 2000
+    assert f"{good} of 2,000 requests succeeded" in stdout
 
 
 def test_a_stuck_worker_does_not_hold_up_the_end(simulate: Simulate, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from aiperf_spec.analysis.comparison.mismatches import common_settings
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
 from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.run import run_settings
+from aiperf_spec.artifacts.read.run import run_settings, unsent_of
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.run import RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.gates import gates_table
@@ -55,7 +55,8 @@ def figures_of(runs: Sequence[RunFolder]) -> Figures:
     reconciled = None if None in known else all(known)
     records = [record for run in runs for record in run.records().records]
     settings = common_settings([run_settings(run.described) for run in runs])
-    return Figures(records, flags={"reconciled": reconciled}, settings=settings)
+    summary = summarise(records, unsent=unsent_of(runs))
+    return Figures(records, summary=summary, flags={"reconciled": reconciled}, settings=settings)
 
 
 def figures_of_result(result: RunResult, summary: Summary) -> Figures:

@@ -98,7 +98,7 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
 
         hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
         result = profile(config, hooks)
-        summary, analysis = summarise(result.records), None
+        summary, analysis = summarise(result.records, unsent=result.unsent), None
         faults = [*result.faults]
         with standing_alone("the analysis", faults):
             analysis = analysed(result.records, settings, baseline, partial(settings_of, result, summary))

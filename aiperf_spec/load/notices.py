@@ -161,6 +161,8 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice
     if lag is not None and lag.value("p99") >= _SATURATED_MS:
         values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "workers": result.config.workers}
         yield Notice(NoticeKind.SATURATED, values)
+    if result.unsent:
+        yield Notice(NoticeKind.UNSENT, {"count": result.unsent, "of": result.unsent + len(profiled)})
     if late := [
         late_ms for record in profiled if (late_ms := schedule_lag(record)) is not None and late_ms >= _LATE_MS
     ]:

@@ -1,9 +1,11 @@
 """Send the requests of a phase: in a closed loop, or on a schedule."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain, takewhile
 from typing import Protocol
 
 from aiperf_spec.config.settings import ProfileConfig
@@ -41,6 +43,8 @@ class PhaseRunner:
     sink: Sink
     stop: Stop
     clock: Callable[[], int]
+    unsent: int = field(init=False, default=0)
+    """Requests of the latest phase that were due and never went out."""
 
     async def run(self, phase: Phase, start_ns: int) -> SpecProfileError | None:
         """Run a phase that starts at `start_ns`; return why the prompts ended too early, where they did.
@@ -49,7 +53,7 @@ class PhaseRunner:
         the end of the grace period, is cancelled and reaches the sink as such.
         """
         config = self.config
-        count = requests_of(config, self.workload.info, phase)
+        self.unsent, count = 0, requests_of(config, self.workload.info, phase)
         if count == 0 or self.stop.reason is not None:
             return None
         # Each phase starts at the first prompt, so that warming up does not change what is measured.
@@ -83,16 +87,23 @@ class PhaseRunner:
                     return
 
         await self._wait_or_cancel({asyncio.create_task(worker()) for _ in range(concurrency)}, end_ns)
+        if end_ns is None and self.stop.reason is None:
+            # Some are left only where nothing can send them.
+            self.unsent = sum(1 + request.later_turns for request in requests)
 
     async def _open_loop(
         self, requests: Iterator[tuple[PlannedRequest, int]], cap: int | None, end_ns: int | None
     ) -> None:
         conversations: set[asyncio.Task[None]] = set()
         slots = None if cap is None else asyncio.Semaphore(cap)
+        held: list[tuple[PlannedRequest, int]] = []
+        goes_on = True
 
         async def send(request: PlannedRequest) -> None:
+            nonlocal goes_on
             try:
-                await self.sender.converse(request, self.sink, self.stop, end_ns)
+                if not await self.sender.converse(request, self.sink, self.stop, end_ns):
+                    goes_on = False
             finally:
                 if slots is not None:
                     slots.release()
@@ -104,6 +115,7 @@ class PhaseRunner:
 
         async def dispatch() -> None:
             for request, due_ns in requests:
+                held[:] = [(request, due_ns)]
                 if end_ns is not None and due_ns >= end_ns:
                     return
                 # The loop's timers round, and may wake a little early.
@@ -113,15 +125,22 @@ class PhaseRunner:
                     await slots.acquire()
                     if self._is_over(end_ns):
                         return
+                if not goes_on:
+                    return
                 task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
                 conversations.add(task)
                 task.add_done_callback(forget)
+                held.clear()
 
         try:
             with suppress(StoppedError):
                 await self.stop.unless(dispatch())
         finally:
+            stopped_ns = math.inf if self.stop.reason is None else self.clock()
             await self._wait_or_cancel(set(conversations), end_ns)
+        last_ns = min(stopped_ns, math.inf if end_ns is None else end_ns)
+        missed = takewhile(lambda each: each[1] < last_ns, chain(held, requests))
+        self.unsent = sum(1 + request.later_turns for request, _ in missed)
 
     async def _wait_or_cancel(self, tasks: set[asyncio.Task[None]], end_ns: int | None) -> None:
         """Wait for the tasks; cancel what is left at a stop or after the grace period, and raise what one raised."""

@@ -132,9 +132,11 @@ class WorkerProcesses:
                 raise result
 
     async def converse(self, first: PlannedRequest, sink: Sink, stop: Stop, end_ns: int | None) -> bool:
-        """Have a worker send a conversation; see `Requester.converse`. Returns False where no worker is left."""
+        """Have a worker send a conversation; see `Requester.converse`. Returns False where none is left."""
         able = [worker for worker in self._workers if not worker.is_lost]
         if not able:
+            error = RequestError(ErrorKind.WORKER_LOST, "no worker process was left to send it")
+            sink(self._lost_record(first, time.perf_counter_ns(), error))
             return False
         worker = min(able, key=lambda worker: len(worker.conversations))
         self._handed += 1

@@ -59,13 +59,23 @@ class Summary:
         """All requests of the phase, however they ended."""
         return self.succeeded + self.failed + self.cancelled
 
+    @property
+    def unsent(self) -> int:
+        """Requests that were due and never went out, as far as that is known."""
+        return int(self.run_values.get("unsent_request_count", 0))
 
-def summarise(records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING) -> Summary:
-    """Return the figures of one phase's records."""
+
+def summarise(
+    records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING, *, unsent: int | None = None
+) -> Summary:
+    """Return the figures of one phase's records.
+
+    `unsent` is how many requests were due and never went out, which leave no record; None where that is not known.
+    """
     chosen = [record for record in records if record.phase is phase]
     good = [record for record in chosen if record.succeeded]
     reasons = Counter(r.drop_reason for r in chosen if r.drop_reason is not None)
-    totals = _totals(chosen, good)
+    totals = _totals(chosen, good, unsent)
     return Summary(
         succeeded=totals.succeeded,
         failed=totals.failed,
@@ -86,7 +96,7 @@ def run_values(records: Sequence[RequestRecord]) -> dict[str, float]:
     return _run_values(_totals(chosen, [record for record in chosen if record.succeeded]))
 
 
-def _totals(chosen: list[RequestRecord], good: list[RequestRecord]) -> Totals:
+def _totals(chosen: list[RequestRecord], good: list[RequestRecord], unsent: int | None = None) -> Totals:
     cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
     itls = [itl for record in good if (itl := inter_token_latency(record)) is not None]
     return Totals(
@@ -98,6 +108,7 @@ def _totals(chosen: list[RequestRecord], good: list[RequestRecord]) -> Totals:
         output_tokens=_sum([r.output_tokens for r in good]),
         acceptance=pool(good),
         zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
+        unsent=unsent,
     )
 
 

@@ -61,6 +61,8 @@ class Totals:
     output_tokens: int | None
     acceptance: PooledAcceptance
     zero_step_requests: int
+    unsent: int | None = None
+    """Requests that were due and never went out; None where that is not known."""
 
     def per_second(self, number: int | None) -> float | None:
         """Return a number of the run by its duration; None where either is not known."""
@@ -157,6 +159,7 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
 RUN_METRICS: tuple[RunMetric, ...] = (
     RunMetric("request_count", "Requests", lambda t: t.succeeded, "requests"),
     RunMetric("error_request_count", "Failed requests", lambda t: t.failed, "requests"),
+    RunMetric("unsent_request_count", "Never sent", lambda t: t.unsent, "requests"),
     RunMetric("benchmark_duration", "Duration", lambda t: t.duration_s, "sec"),
     RunMetric("request_throughput", "Requests/s", lambda t: t.per_second(t.succeeded), "requests/sec"),
     RunMetric("output_token_throughput", "Output tokens/s", lambda t: t.per_second(t.output_tokens), "tokens/sec"),

@@ -227,6 +227,7 @@ class NoticeKind(StrEnum):
     PROXY = "proxy"
     SATURATED = "saturated"
     SCHEDULE_LAG = "schedule_lag"
+    UNSENT = "unsent"
     HANDOVER = "handover"
     NO_COMMON_TIME = "no_common_time"
     CONNECTING = "connecting"
@@ -309,6 +310,8 @@ class RunResult(RunInfo):
 
     records: Sequence[RequestRecord] = ()
     notices: Sequence[Notice] = ()
+    unsent: int | None = None
+    """Profiled requests that were due and never went out; None where that is not known."""
     loop_lags_ns: array[int] = field(default_factory=lambda: array("q"))
     """How late the program's own event loop was, beat by beat."""
     stopped_by: str | None = None

@@ -22,6 +22,7 @@ from aiperf_spec.render.words import WORDS
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
 _UNDRAFTED = ("tokens_per_decode_step", "drafted_share")
+_SCHEDULED = {"scheduled_latency", "schedule_lag"}
 _PER_USER = "output_token_throughput_per_user"
 _BETWEEN_TOKENS = {"inter_token_latency", "inter_chunk_latency", _PER_USER}
 _AT_MEAN_ITL = next(metric for metric in RUN_METRICS if metric.group is Group.LATENCY)
@@ -113,11 +114,13 @@ def _load(config: ProfileConfig, started: str) -> str:
 
 
 def _outcome(result: RunResult, summary: Summary) -> Text:
-    text = Text(f"{count(summary.succeeded)} of {plural(summary.total, 'request')} succeeded")
+    text = Text(f"{count(summary.succeeded)} of {plural(summary.total + summary.unsent, 'request')} succeeded")
     if summary.failed:
         text.append(f", {count(summary.failed)} failed", style="red")
     if summary.cancelled:
         text.append(f", {count(summary.cancelled)} cancelled", style="yellow")
+    if summary.unsent:
+        text.append(f", {count(summary.unsent)} never sent", style="red")
     if result.stopped_by is not None:
         text.append(f" (stopped early by {result.stopped_by})", style="yellow")
     return text
@@ -154,6 +157,7 @@ def latency_table(summary: Summary) -> RenderableType:
         if metric.group is not Group.LATENCY:
             continue
         label = _label(metric) + (" *" if summary.in_clumps and metric.tag in _BETWEEN_TOKENS else "")
+        label += " †" if summary.unsent and metric.tag in _SCHEDULED else ""
         if (stats := summary.record_stats.get(metric.tag)) is not None:
             _stats_row(table, label, stats)
             # Beside the mean of the requests' own, which a few fast ones can draw far up.
@@ -161,10 +165,13 @@ def latency_table(summary: Summary) -> RenderableType:
                 table.add_row(_AT_MEAN_ITL.label, count(stats.count), narrow(at_mean), *("" for _ in _COLUMNS[1:]))
         elif not metric.optional:
             table.add_row(label, "0", *("–" for _ in _COLUMNS), style="dim")
-    if not summary.in_clumps:
-        return table
-    note = f"* {plural(summary.in_clumps, 'stream')} arrived in clumps: such times are a buffer's, not the engine's."
-    return Renderables(table, Text(note, style="dim"))
+    notes = []
+    if summary.in_clumps:
+        streams = plural(summary.in_clumps, "stream")
+        notes.append(f"* {streams} arrived in clumps: such times are a buffer's, not the engine's.")
+    if summary.unsent and summary.record_stats.keys() & _SCHEDULED:
+        notes.append(f"† Only of requests that were sent: {count(summary.unsent)} more were due and never sent.")
+    return Renderables(table, *(Text(note, style="dim") for note in notes))
 
 
 def acceptance_table(summary: Summary) -> RenderableType:

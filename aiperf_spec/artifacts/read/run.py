@@ -33,7 +33,7 @@ class LoadedRun:
 
     def summary(self) -> Summary:
         """Return the figures of its records; clients that did not overlap have no throughput and no duration."""
-        found = summarise(self.result.records)
+        found = summarise(self.result.records, unsent=self.result.unsent)
         if self.overlapped:
             return found
         timed = {metric.tag for metric in RUN_METRICS if metric.unit.endswith("sec")}
@@ -72,6 +72,7 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         dataset=_dataset(folders),
         wall_offset_ns=0,
         records=records,
+        unsent=unsent_of(folders),
         notices=notices,
         stopped_by=next((by for each in folders if (by := each.described.stopped_by)), None),
         artifact_dir=first.path if alone else None,
@@ -152,6 +153,12 @@ def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+def unsent_of(folders: Sequence[RunFolder]) -> int | None:
+    """Return how many requests of runs were due and never went out; None where one does not say."""
+    counts = [folder.described.metric("unsent_request_count") for folder in folders]
+    return _sum([None if number is None else round(number) for number in counts])
 
 
 def notices_of(folder: RunFolder) -> list[Notice]:

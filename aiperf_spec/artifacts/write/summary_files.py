@@ -85,6 +85,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
             "succeeded": summary.succeeded,
             "failed": summary.failed,
             "cancelled": summary.cancelled,
+            "unsent": result.unsent,
             "with_acceptance": summary.acceptance.requests,
         },
         "drop_reasons": {str(reason): count for reason, count in summary.drop_reasons.items()},
