@@ -273,3 +273,18 @@ def test_a_streamed_file_that_is_gone_at_the_end_loses_nothing(write: Write) -> 
     assert found.info.has_categories
     with pytest.raises(InputFileError, match="No such file"):
         next(found.once())
+
+
+@pytest.mark.parametrize("kind", ["random_pool", "raw_payload"])
+def test_a_folder_of_pools_or_payloads(kind: str, tmp_path: Path) -> None:
+    rows = [{"messages": [{"role": "user", "content": text}]} for text in ("a", "b")]
+    folder = tmp_path / "pools"
+    folder.mkdir()
+    with pytest.raises(InputFileError, match="a directory without"):
+        open_workload(ProfileConfig(url="h", input_file=folder, custom_dataset_type=kind))
+    (folder / "one.jsonl").write_text(json.dumps(rows[0]))
+    (folder / "two.json").write_text(json.dumps(rows[1:]))
+    (folder / "README.md").write_text("no prompts")
+    workload = open_workload(ProfileConfig(url="h", input_file=folder, custom_dataset_type=kind))
+    assert workload.prompts is not None
+    assert [prompt.id for prompt in workload.prompts] == ["one:line-1", "two:line-1"]

@@ -79,6 +79,11 @@ def test_the_parts_of_a_query_are_secrets_in_every_spelling(echo: str) -> None:
     assert not [secret for secret in ("ure one", "ure+one", "ure%20one", "plain-2") if secret in clean]
 
 
+def test_a_model_that_the_query_names_is_no_secret() -> None:
+    assert redactor("http://server?deployment=gpt-4", model="gpt-4").text("gpt-4") == "gpt-4"
+    assert redactor("http://server?deployment=gpt-4", model="other").text("gpt-4") == REDACTED
+
+
 def test_the_version_of_an_api_is_no_secret() -> None:
     assert redactor(QUERY).text("unknown api-version 2024-10-21") == "unknown api-version 2024-10-21"
 

@@ -33,7 +33,8 @@ class Redactor:
             if is_secret_header(name, value):
                 secrets |= _of_header(value)
         for each in (server, *(split_endpoint(url) for url in config.server_metrics_url)):
-            secrets |= _of_url(each)
+            # A gateway's query may name the model, which every table shows.
+            secrets |= _of_url(each) - {config.model or ""}
         secrets.update(_of_inputs(config.extra_inputs, secret=False))
         spelled = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
         usable = (spelling for spelling in spelled if len(spelling) >= _MIN_LENGTH)

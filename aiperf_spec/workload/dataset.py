@@ -13,7 +13,7 @@ from aiperf_spec.config.choices import SamplingStrategy
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
-from aiperf_spec.workload.files import LIMIT_BYTES, MAX_HELD, STDIN, PromptFile
+from aiperf_spec.workload.files import LIMIT_BYTES, MAX_HELD, STDIN, PromptFile, files_of
 from aiperf_spec.workload.prompts import Prompt, order
 
 _LOOKED_AT = 10
@@ -171,7 +171,7 @@ def open_workload(config: ProfileConfig, *, limit_bytes: int = LIMIT_BYTES) -> W
 
     A file of up to `limit_bytes` is checked whole, of a larger one the first rows.
     """
-    paths = config.input_files
+    paths = [each for path in config.input_files for each in files_of(path, config.dataset_selector.type)]
     if paths.count(STDIN) > 1:
         raise InputFileError("--input-file -: standard input can be read only once")
     # In several files, rows without an id are named after their file too.

@@ -25,7 +25,21 @@ _GZIP = b"\x1f\x8b"
 STDIN = Path("-")
 _LOOKED_AT = 10
 """Rows by which `auto` decides."""
+_ENDINGS = tuple(f".{kind}" for kind in FileKind)
 _BEGINNING = 1 << 20
+
+
+def files_of(path: Path, kind: DatasetType) -> list[Path]:
+    """Return the files that a path names: of a folder of random pools or of payloads each one, else the path itself."""
+    if kind not in (DatasetType.RANDOM_POOL, DatasetType.RAW_PAYLOAD) or path == STDIN or not path.is_dir():
+        return [path]
+    try:
+        found = sorted(each for each in path.iterdir() if each.name.lower().removesuffix(".gz").endswith(_ENDINGS))
+    except OSError as error:
+        raise InputFileError(f"--input-file {str(path)!r}: {error.strerror or error}") from None
+    if not found:
+        raise InputFileError(f"--input-file {str(path)!r} is a directory without a .jsonl, .json or .csv file")
+    return found
 
 
 class PromptFile:
