@@ -123,6 +123,7 @@ def test_the_csv_has_both_sections(simulate: Simulate, tmp_path: Path) -> None:
     # AIPerf leaves the errors out where there are none; it has none of the others.
     assert names - their_names == {
         "Error Request Count",
+        "Unsent Request Count",
         "Tokens Per Decode Step (ratio)",
         "Drafted Share (ratio)",
         "Output Token Throughput Per User at Mean ITL (tokens/sec/user)",

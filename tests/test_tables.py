@@ -213,6 +213,7 @@ def test_every_notice_has_words() -> None:
         "correlation": 0.7,
         "tokens": 4,
         "happened": "accepted",
+        "fields": "delay",
     }
     for kind in NoticeKind:
         own = {"sent": 2.0, "counted": 2.5} if kind is NoticeKind.OTHER_LENGTH else {}
