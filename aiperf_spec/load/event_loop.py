@@ -23,9 +23,12 @@ def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Within a running loop, such as a notebook's, it runs in a thread of its own, and the caller waits for it.
     """
+    # Outside of the handler: what is raised in it would have the missing loop for its context.
     try:
-        asyncio.get_running_loop()
+        within = asyncio.get_running_loop() is not None
     except RuntimeError:
+        within = False
+    if not within:
         return _run(coroutine)
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_run, coroutine).result()
