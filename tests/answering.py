@@ -57,6 +57,7 @@ def answering(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             state.asked.append(("GET", self.path, dict(self.headers), None))
