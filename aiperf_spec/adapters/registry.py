@@ -154,6 +154,8 @@ class AdapterRegistry:
     def _guarded(self, adapter: Adapter, method: str, call: Callable[[], T], fallback: T) -> T:
         # The one place that guards third-party code: whatever it raises, be it an exit, the run goes on.
         try:
+            if adapter.distribution is None:
+                return call()
             with _prints_to_stderr():
                 return call()
         except (Exception, SystemExit, CancelledError) as error:

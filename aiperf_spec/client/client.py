@@ -151,7 +151,8 @@ class Client:
         sink: ReaderSink | None = response.request.extensions.get("sink")
         if sink is not None:
             sink.headers_received(response)
-        response.extensions["location"] = response.headers.pop("location", "")
+        if response.is_redirect:
+            response.extensions["location"] = response.headers.pop("location", "")
 
     async def get(self, url: str) -> httpx.Response | None:
         """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds.
@@ -195,7 +196,11 @@ class Client:
 async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield a body in pieces of bounded size, and give way to the clock between those that one read brought."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    decoder = BodyDecoder(response.headers.get("content-encoding", ""))
+    if not (encoding := response.headers.get("content-encoding")):
+        async for data in response.stream:
+            yield data
+        return
+    decoder = BodyDecoder(encoding)
     async for data in response.stream:
         for number, piece in enumerate(decoder.decode(data)):
             if number:

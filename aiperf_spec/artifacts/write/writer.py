@@ -91,8 +91,12 @@ class ArtifactWriter:
         """Write one record."""
         for name, line in ((names.RECORDS_JSONL, record_line), (names.RAW_JSONL, raw_line)):
             if name in self._files and name not in self._given_up:
-                with standing_alone(self._shown(name), self._faults):
+                try:
                     self._write(name, line(record, self._wall_offset_ns))
+                except Exception:
+                    # Entered only here: a run comes by with every record.
+                    with standing_alone(self._shown(name), self._faults):
+                        raise
 
     def _write(self, name: str, data: bytes) -> None:
         try:
