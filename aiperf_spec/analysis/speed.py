@@ -11,7 +11,7 @@ from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, Ratio, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.latency import content_span_ns
-from aiperf_spec.models.decoding import Decoding, decoding, most_steps
+from aiperf_spec.models.decoding import Decoding, decoding, most_steps, ran_undrafted
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
 
@@ -80,7 +80,7 @@ def over_decode_steps(records: Sequence[RequestRecord], read: _ReadDecoded) -> E
     The value is that of the fewest steps; the interval reaches as far as that of the most.
     """
     least = ratio(clustered(records, read))
-    if not any(found.undrafted_steps for record in records if (found := decoding(record)) is not None):
+    if not any(map(ran_undrafted, records)):
         return least
     most = ratio(clustered(records, partial(read, decoded=most_steps)))
     if least.low is None or least.high is None or most.low is None or most.high is None:
@@ -96,13 +96,14 @@ def coverage_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms
 
 def undrafted_totals(records: Sequence[RequestRecord]) -> tuple[int, int]:
     """Return the decode steps that ran without a draft: how many are known, and how many there are at most."""
+    if not any(map(ran_undrafted, records)):
+        return 0, 0  # the drafter drafts for every step
     known = at_most = 0
     for record in records:
         if (found := decoding(record)) is not None:
             known += found.undrafted_steps
             at_most += found.undrafted_at_most
-    # With no step that is known to have run without a draft, the drafter drafts for every step.
-    return known, at_most if known else 0
+    return known, at_most
 
 
 def accepted_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:

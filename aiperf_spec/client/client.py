@@ -196,12 +196,10 @@ class Client:
 async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield a body in pieces of bounded size, and give way to the clock between those that one read brought."""
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    if not (encoding := response.headers.get("content-encoding")):
-        async for data in response.stream:
-            yield data
-        return
-    decoder = BodyDecoder(encoding)
+    decoder: BodyDecoder | None = None
     async for data in response.stream:
+        # Not before there is a body: the transport gives those of nearly all requests to their sinks.
+        decoder = decoder or BodyDecoder(response.headers.get("content-encoding", ""))
         for number, piece in enumerate(decoder.decode(data)):
             if number:
                 await asyncio.sleep(0)

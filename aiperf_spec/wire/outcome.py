@@ -72,9 +72,9 @@ def unread_fields(responses: list[ParsedResponse]) -> tuple[str, ...]:
 
     What stands beside a role or a finish reason alone is a gateway's own data.
     """
-    found = Counter(name for response in responses for name in dict.fromkeys(response.unread_fields))
-    if not found:
+    if not any(response.unread_fields for response in responses):
         return ()
+    found = Counter(name for response in responses for name in dict.fromkeys(response.unread_fields))
     without = sum(1 for response in responses if response.choice_indices and not response.is_content)
     return tuple(name for name, times in found.items() if times >= _FEW and 2 * times > without)
 
