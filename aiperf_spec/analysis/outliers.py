@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nsmallest
 from operator import attrgetter
 
 from aiperf_spec.analysis.clusters import Terms, clustered, length_terms, prompt_of
@@ -73,9 +73,11 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
     """Return the `worst` requests by mean acceptance length among those with enough steps; repeats are left out."""
     reports = sum(1 for record in records if record.acceptance is not None)
     enough = [record for record in records if record.acceptance and record.acceptance.num_spec_steps >= MIN_STEPS]
+    order = attrgetter("acceptance.length", "index")
     of_prompts: dict[tuple[str, int], RequestRecord] = {}
-    for record in sorted(enough, key=attrgetter("acceptance.length", "index")):
-        of_prompts.setdefault((prompt_of(record), record.turn_index), record)
+    for record in enough:
+        key = prompt_of(record), record.turn_index
+        of_prompts[key] = min(of_prompts.get(key, record), record, key=order)
     chosen = tuple(
         Outlier(
             index=record.index,
@@ -86,7 +88,7 @@ def outliers(records: Sequence[RequestRecord], worst: int) -> Outliers:
             steps=report.num_spec_steps,
             input_tokens=record.input_tokens,
         )
-        for record in islice(of_prompts.values(), worst)
+        for record in nsmallest(worst, of_prompts.values(), key=order)
         if (report := record.acceptance) is not None and (length := report.length) is not None
     )
     return Outliers(chosen, len(enough), reports - len(enough))

@@ -67,7 +67,7 @@ def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: boo
     length in every step, where proposed / steps is one whole number in all requests; and more than k a step (a tree)
     for one that proposed every depth up to k.
     """
-    with_steps = [record for record in records if record.num_spec_steps]
+    with_steps = records if all(r.num_spec_steps for r in records) else [r for r in records if r.num_spec_steps]
     if not with_steps:
         return Drafting(None, full=False, at_risk_known=False, reason=Missing.NO_RECORDS)
     if not all(record.proposed_counted for record in with_steps):
@@ -125,10 +125,9 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
 
     Beyond `MAX_POSITIONS` nothing is counted.
     """
-    counted = [
-        (prompt_of(record), report) for record in records if (report := record.acceptance) and report.num_spec_steps
-    ]
-    last = max((max(each.acceptance_histogram) for _, each in counted), default=0) if known.k is None else known.k
+    last = known.k
+    if last is None:
+        last = max((max(r.acceptance.acceptance_histogram, default=0) for r in records if r.acceptance), default=0)
     last = min(last, MAX_POSITIONS)
     steps, reached = array("d"), tuple(array("d") for _ in range(last))
     # Where every step proposed k, those that accepted a position are those at risk of the next.
@@ -136,8 +135,10 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
     at_risk = (steps, *reached[:-1])[:last] if shared else tuple(array("d") for _ in range(last))
     columns = (steps, *reached) if shared else (steps, *reached, *at_risk)
     places: dict[str, int] = {}
-    for prompt, report in counted:
-        place = places.setdefault(prompt, len(steps))
+    for record in records:
+        if (report := record.acceptance) is None or not report.num_spec_steps:
+            continue
+        place = places.setdefault(prompt_of(record), len(steps))
         if place == len(steps):
             for column in columns:
                 column.append(0)

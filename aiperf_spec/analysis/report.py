@@ -100,11 +100,11 @@ def analyse(
 
 
 def _group(records: Sequence[RequestRecord], settings: ReportSettings) -> GroupAnalysis:
-    reports = [record.acceptance for record in records if record.acceptance is not None]
+    reports = [report for record in records if (report := record.acceptance) and report.num_spec_steps]
     known = drafting(reports, assume_chain=settings.assume_chain)
     tallies = tally_all(records, known)
     return GroupAnalysis(
-        requests=sum(1 for report in reports if report.num_spec_steps),
+        requests=len(reports),
         length=length(records),
         rate=rate(records),
         curve=position_curve(known, tallies),
