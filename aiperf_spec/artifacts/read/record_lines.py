@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,8 +25,8 @@ from aiperf_spec.artifacts.read.files import lines
 from aiperf_spec.models.identities import (
     MAX_COUNT,
     MAX_DRAFT,
+    ROUNDING,
     check_identities,
-    sent_figures_hold,
     undrafted_steps,
 )
 from aiperf_spec.models.prompt_sums import PromptSums, prompt_key
@@ -36,6 +37,9 @@ _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _DIGITS = b"0123456789"
 _ZERO = ord("0")
 _MANY_STEPS = 10_000
+_LINES_AT_ONCE = 1000
+_Counts = tuple[int, int, int | None]
+"""What one request adds: accepted drafts, verify steps, proposed drafts where they are counted."""
 _decode_steps = Decoder(tuple[_Count, ...] | None).decode
 
 
@@ -74,13 +78,12 @@ class Acceptance(Struct, gc=False):
             if (
                 total == steps
                 and among == self.num_accepted_draft_tokens
-                and sent_figures_hold(
-                    histogram, among, self.num_draft_tokens, k, self.mean_acceptance_length, self.draft_acceptance_rate
-                )
                 and not short.translate(None, _DIGITS[:k])
                 and k * steps - (k + _ZERO) * len(short) + sum(short) == self.num_draft_tokens
                 # All steps at once: 128 + proposed - accepted keeps its high bit where no more was accepted.
                 and (int.from_bytes(proposed) + high - int.from_bytes(accepted)) & high == high
+                and self.mean_acceptance_length <= k + 1
+                and abs(self.draft_acceptance_rate * self.num_draft_tokens - among) < ROUNDING * self.num_draft_tokens
             ):
                 return
         check_identities(
@@ -188,13 +191,22 @@ class Sums:
     undrafted: int | None = 0
     """Decode steps without a draft; None where tokens of a request with acceptance were not counted."""
 
+    def add(self, terms: Mapping[tuple[str | None, str | None, str | None], Sequence[_Counts]]) -> None:
+        """Add requests by their category, prompt hash and prompt id."""
+        for (category, prompt_hash, prompt_id), each in terms.items():
+            sums = self.categories.setdefault(category or None, PromptSums())
+            accepted, steps, proposed = zip(*each, strict=True)
+            known = None if None in proposed else sum(proposed)
+            sums.add(prompt_key(prompt_hash, prompt_id), len(each), sum(accepted), sum(steps), known)
+
 
 def read_part(path: Path, start: int, end: int | None) -> Sums:
     """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
     part = Sums()
-    categories: defaultdict[str | None, PromptSums] = defaultdict(PromptSums)
+    # What few lines have in common is added up apart, a prompt at a time: that is quicker, line by line.
+    terms: defaultdict[tuple[str | None, str | None, str | None], list[_Counts]] = defaultdict(list)
     undrafted, uncounted = 0, False
-    for text in lines(path, start, end):
+    for number, text in enumerate(lines(path, start, end), start=1):
         try:
             line = decode_line(text)
         except NO_RECORD:
@@ -204,18 +216,21 @@ def read_part(path: Path, start: int, end: int | None) -> Sums:
             metadata, found = line.metadata, line.spec_decode_acceptance
             part.succeeded += 1
             if found is not None:
-                prompt = prompt_key(metadata.prompt_hash, metadata.conversation_id, metadata.session_num)
-                proposed = found.num_draft_tokens if found.proposed_counted else None
                 accepted, steps = found.num_accepted_draft_tokens, found.num_spec_steps
-                categories[metadata.source_kind or None].add(prompt, 1, accepted, steps, proposed)
-                if tokens := found.completion_tokens:
-                    undrafted += undrafted_steps(tokens, accepted, steps)
-                else:
+                prompt = metadata.conversation_id or str(metadata.session_num)
+                counts = accepted, steps, found.num_draft_tokens if found.proposed_counted else None
+                terms[metadata.source_kind, metadata.prompt_hash, prompt].append(counts)
+                if not found.completion_tokens:
                     uncounted = True
+                elif (alone := found.completion_tokens - 1 - accepted - steps) > 0:
+                    undrafted += alone
             elif line.spec_decode_drop_reason == "zero_step":
                 with suppress(*NO_RECORD):
                     undrafted += undrafted_steps(_decode_tokens(text).metrics.output_sequence_length.value, 0, 0)
-    part.categories.update(categories)
+        if number % _LINES_AT_ONCE == 0:
+            part.add(terms)
+            terms.clear()
+    part.add(terms)
     part.undrafted = None if uncounted else undrafted
     return part
 

@@ -1,9 +1,10 @@
 """Add up the acceptance of a run's records by category, in constant memory."""
 
 import os
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
@@ -67,11 +68,11 @@ def _in_processes(path: Path) -> RecordTotals:
     if processes == 1:
         totals.take(read_part(path, 0, None))
         return totals
-    # One part is read here, and is larger by what can be read while the other processes start.
-    head_start = _SHARE // 2
-    edges = [0, *(head_start + (size - head_start) * i // processes for i in range(1, processes)), size]
-    spawn = get_context("spawn")
-    with ProcessPoolExecutor(processes - 1, mp_context=spawn, initializer=ignore_interrupt) as executor:
+    # One part is read here. A copy of this process needs no start of its own; of several threads it would be torn.
+    edges = [size * i // processes for i in range(processes + 1)]
+    copied = threading.active_count() == 1 and "fork" in get_all_start_methods()
+    context = get_context("fork" if copied else "spawn")
+    with ProcessPoolExecutor(processes - 1, mp_context=context, initializer=ignore_interrupt) as executor:
         others = executor.map(read_part, [path] * (processes - 1), edges[1:-1], edges[2:])
         totals.take(read_part(path, 0, edges[1]))
         for part in others:
