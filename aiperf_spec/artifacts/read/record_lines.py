@@ -35,6 +35,8 @@ _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _DraftLength = Annotated[int, Meta(ge=0, le=MAX_DRAFT)]
 _Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _DIGITS = b"0123456789"
+_DIGIT = [_DIGITS[k : k + 1] for k in range(10)]
+_BELOW = [_DIGITS[:k] for k in range(10)]
 _ZERO = ord("0")
 _MANY_STEPS = 10_000
 _LINES_AT_ONCE = 1000
@@ -74,11 +76,11 @@ class Acceptance(Struct, gc=False):
                 total += times
                 among += bucket * times
             # Nearly all steps propose k, so that the others are few.
-            short = proposed.translate(None, _DIGITS[k : k + 1])
+            short = proposed.translate(None, _DIGIT[k])
             if (
                 total == steps
                 and among == self.num_accepted_draft_tokens
-                and not short.translate(None, _DIGITS[:k])
+                and not short.translate(None, _BELOW[k])
                 and k * steps - (k + _ZERO) * len(short) + sum(short) == self.num_draft_tokens
                 # All steps at once: 128 + proposed - accepted keeps its high bit where no more was accepted.
                 and (int.from_bytes(proposed) + high - int.from_bytes(accepted)) & high == high
