@@ -145,6 +145,20 @@ def test_the_interval_shown_is_the_one_of_the_analysis() -> None:
     assert length(run).n == state.figures(NOW)[0].n == 60
 
 
+def test_steps_without_a_draft_are_said() -> None:
+    state = progress(5)
+    assert "decode steps" not in "\n".join(lines(state)) + simple_line(state, NOW)
+    for index in range(5, 10):
+        each = record(index, start=index * 100, contents=(9, 80), tokens=30, histogram={0: 5, 1: 5}, proposed=50)
+        assert each.acceptance is not None
+        state.take(replace(each, acceptance=replace(each.acceptance, completion_tokens=30)))
+    # Of 30 tokens 1 is the prompt's and 15 came from 10 verify steps: 14 steps had no draft.
+    share = state.verify_steps / state.decode_steps
+    assert state.decode_steps - state.verify_steps == 5 * 14
+    assert f"a draft in {100 * share:.0f} % of decode steps" in "\n".join(lines(state))
+    assert f"a draft in {100 * share:.0f} % of decode steps" in simple_line(state, NOW)
+
+
 def test_percentiles_are_of_the_last_ten_seconds() -> None:
     state = progress()
     assert "p50" in lines(state)[4]

@@ -13,6 +13,7 @@ from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.latency import inter_token_latency, time_to_first_token
 from aiperf_spec.metrics.stats import percentile
+from aiperf_spec.models.decoding import decoding, some_undrafted
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.histogram import folded
@@ -53,6 +54,8 @@ class RunProgress:
     """Requests under way."""
     totals: CategoryTotals = field(default_factory=lambda: CategoryTotals(_PROMPTS))
     histogram: Counter[int] = field(default_factory=Counter)
+    verify_steps: int = 0
+    decode_steps: int = 0
     _recent: deque[tuple[int, float | None, float | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_MOST))
     _figures: tuple[int, tuple[Estimate, Estimate, str, str]] | None = None
 
@@ -75,6 +78,9 @@ class RunProgress:
         if record.phase is Phase.WARMUP:
             return
         self._recent.append((record.end_ns, time_to_first_token(record), inter_token_latency(record)))
+        if (decoded := decoding(record)) is not None:
+            self.verify_steps += decoded.verify_steps
+            self.decode_steps += decoded.steps
         report = record.acceptance
         if report is not None and report.num_spec_steps:
             sums = report.num_accepted_draft_tokens, report.num_spec_steps, report.proposed
@@ -86,6 +92,14 @@ class RunProgress:
         """The phase that is going on."""
         warmup = self.phases[Phase.WARMUP]
         return Phase.WARMUP if warmup.done < (warmup.total or 0) else Phase.PROFILING
+
+    @property
+    def drafted(self) -> str:
+        """What to say of the decode steps that had a draft, where some had none; else nothing."""
+        share = self.verify_steps / self.decode_steps if self.decode_steps else None
+        if share is None or not some_undrafted(share):
+            return ""
+        return f"a draft in {number(100 * share, 0)} % of decode steps"
 
     @property
     def changes(self) -> tuple[int, int]:
@@ -227,6 +241,8 @@ def _figures(progress: RunProgress, now_ns: int) -> list[Text]:
         Text.assemble(_label("accept length"), _interval(length), (of, "dim")),
         Text.assemble(_label("draft rate"), _interval(rate, " %")),
     ]
+    if progress.drafted:
+        lines.append(Text.assemble(_label(""), progress.drafted))
     for name, latency in (("TTFT", first), ("ITL", between)):
         lines.append(Text.assemble(_label(name), latency, ("" if latency == "–" else ", last 10 s", "dim")))
     return lines
@@ -253,6 +269,8 @@ def simple_line(progress: RunProgress, now_ns: int) -> str:
     length, rate, first, between = progress.figures(now_ns)
     if length.value is not None:
         parts.append(f"length {_interval(length)}, rate {_interval(rate, ' %')}".replace("  (", " ("))
+    if progress.drafted:
+        parts.append(progress.drafted)
     if first != "–" or between != "–":
         parts.append(f"last 10 s: TTFT {first}, ITL {between}")
     return "; ".join(parts)
