@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.decoding import Decoding, decoding
+from aiperf_spec.models.decoding import Decoding, decoding, likely_steps
 from aiperf_spec.models.response import last_usage
 from aiperf_spec.models.run import RequestRecord
 from tests.records import record
@@ -83,3 +84,40 @@ def test_without_tokens_or_a_report_nothing_is_known() -> None:
     assert decoding(record(0, start=0, contents=(1, 2), tokens=1, reason=DropReason.ZERO_STEP)) == Decoding(
         1, 0, 0, 0, 0
     )
+
+
+def test_what_a_limit_of_tokens_hides_is_right_on_average() -> None:
+    random, k, limit = Random(1), 4, 60
+    ran = likely = fewest = 0.0
+    for index in range(3000):
+        accepted: list[int] = []
+        undrafted, left = 0, limit - 1
+        while left > 0:
+            drafts = random.random() < 0.5
+            count = next((j for j in range(k) if random.random() > 0.7), k) if drafts else 0
+            if drafts:
+                accepted.append(count)
+            undrafted, left = undrafted + (not drafts), left - 1 - count
+        given = sum(accepted) + len(accepted)
+        record = replace(request(index, tuple(accepted), undrafted=limit - 1 - given), finish_reason="length")
+        found, least = likely_steps(record, most=False), decoding(record)
+        assert found is not None
+        assert least is not None
+        assert found == likely_steps(record, most=True)
+        ran, likely, fewest = ran + len(accepted) + undrafted, likely + found.steps, fewest + least.steps
+    assert likely / ran == pytest.approx(1, abs=0.002)
+    assert fewest / ran < 0.98
+
+
+def test_a_cut_at_a_stop_may_hide_as_many_steps_as_the_last_one_accepted_drafts() -> None:
+    stopped = replace(request(0, (2, 0, 4), undrafted=3), finish_reason="stop")
+    for each in (stopped, replace(stopped, finish_reason=None)):
+        bounds = [likely_steps(each, most=most) for most in (False, True)]
+        assert [found.undrafted_steps for found in bounds if found is not None] == [3, 7]
+    assert likely_steps(replace(stopped, acceptance=None), most=True) is None
+
+
+def test_an_answer_of_one_cut_step_has_a_decode_step() -> None:
+    found = likely_steps(replace(request(0, (4,), undrafted=-4), finish_reason="length"), most=True)
+    assert found is not None
+    assert found.steps >= 1

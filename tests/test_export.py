@@ -68,7 +68,7 @@ def run_of(records: list[RequestRecord], **settings: Any) -> RunResult:
 
 def test_records_read_back_as_they_were(tmp_path: Path) -> None:
     records = some_records()
-    records[0].prompt_hash = "0123456789abcdef"
+    records[0].prompt_hash, records[0].finish_reason = "0123456789abcdef", "length"
     loaded = load_records(written(tmp_path, records))
     assert loaded.unreadable == ()
     assert len(loaded.records) == len(records)
@@ -79,6 +79,7 @@ def test_records_read_back_as_they_were(tmp_path: Path) -> None:
             "category",
             "prompt_id",
             "prompt_hash",
+            "finish_reason",
             "start_ns",
             "first_content_ns",
             "last_content_ns",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.models.run import ErrorKind
-from aiperf_spec.wire.outcome import Timing, answer_message, request_failure, timing, unread_fields
+from aiperf_spec.wire.outcome import Timing, answer_message, finish_reason, request_failure, timing, unread_fields
 from aiperf_spec.wire.response_reader import ResponseReader
 
 OPENER = ParsedResponse(1, choice_indices=(0,))
@@ -218,3 +218,10 @@ def test_a_field_is_named_where_most_chunks_without_content_carry_text_in_it(
     responses = [replace(chunk, unread_fields=("thought",))] * times + [chunk] * empty
     responses += [replace(chunk, text="a", is_content=True)] * content + [ParsedResponse(0, usage=Usage(1, 2))] * 9
     assert unread_fields(responses) == named
+
+
+def test_the_last_finish_reason_says_why_an_answer_ended() -> None:
+    ended = [content(1), ParsedResponse(arrival_ns=2, finish_reasons=("length",)), other(3)]
+    assert finish_reason(ended) == "length"
+    assert finish_reason([*ended, ParsedResponse(arrival_ns=4, finish_reasons=("stop",))]) == "stop"
+    assert finish_reason([content(1), other(2)]) is None

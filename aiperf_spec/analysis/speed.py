@@ -11,11 +11,11 @@ from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, Ratio, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.latency import content_span_ns
-from aiperf_spec.models.decoding import Decoding, decoding, most_steps, ran_undrafted
+from aiperf_spec.models.decoding import Decoding, LikelyDecoding, decoding, likely_steps, ran_undrafted
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
 
-_Decoded = Callable[[RequestRecord], Decoding | None]
+_Decoded = Callable[[RequestRecord], Decoding | LikelyDecoding | None]
 
 
 class _ReadDecoded(Protocol):
@@ -77,15 +77,19 @@ def _in_ms(given: Estimate) -> Estimate:
 def over_decode_steps(records: Sequence[RequestRecord], read: _ReadDecoded) -> Estimate:
     """Return a ratio that counts decode steps, with an interval that allows for those which cut last steps may hide.
 
-    The value is that of the fewest steps; the interval reaches as far as that of the most.
+    The value is that of the fewest steps. The interval is that of `likely_steps`, and reaches from the fewest of them
+    to the most; it always holds the value.
     """
-    least = ratio(clustered(records, read))
-    if not any(map(ran_undrafted, records)):
-        return least
-    most = ratio(clustered(records, partial(read, decoded=most_steps)))
-    if least.low is None or least.high is None or most.low is None or most.high is None:
-        return least
-    return replace(least, low=min(least.low, most.low), high=max(least.high, most.high))
+    value = ratio(clustered(records, read))
+    if not any(map(ran_undrafted, records)) or value.value is None:
+        return value
+    fewest, most = (
+        ratio(clustered(records, partial(read, decoded=partial(likely_steps, most=most)))) for most in (False, True)
+    )
+    if fewest.low is None or fewest.high is None or most.low is None or most.high is None:
+        return value
+    low, high = min(fewest.low, most.low), max(fewest.high, most.high)
+    return replace(value, low=min(value.value, low), high=max(value.value, high))
 
 
 def coverage_terms(record: RequestRecord, decoded: _Decoded = decoding) -> Terms | None:

@@ -26,7 +26,7 @@ from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.wire.chunk import Paths
-from aiperf_spec.wire.outcome import Timing, request_failure, timing, unread_fields
+from aiperf_spec.wire.outcome import Timing, finish_reason, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
@@ -173,6 +173,7 @@ class Requester:
             retried=trace.retried,
             cached_tokens=None if usage is None else usage.cached_tokens,
             max_tokens=output_limit(body),
+            finish_reason=finish_reason(responses),
             unread_fields=unread_fields(responses) if reader.is_stream else (),
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 from aiperf_spec.models.acceptance import DropReason
@@ -9,6 +10,7 @@ from aiperf_spec.models.identities import undrafted_steps
 from aiperf_spec.models.run import RequestRecord
 
 _DRAFTED_THROUGHOUT = 0.99
+_AT_LIMIT = "length"
 
 
 def some_undrafted(drafted_share: float | None) -> bool:
@@ -47,6 +49,20 @@ class Decoding(NamedTuple):
         return self.accepted + self.steps
 
 
+class LikelyDecoding(NamedTuple):
+    """The same, where `undrafted_steps` is an average over responses like this one."""
+
+    tokens: int
+    accepted: int
+    verify_steps: int
+    undrafted_steps: float
+
+    @property
+    def steps(self) -> float:
+        """All decode steps."""
+        return self.verify_steps + self.undrafted_steps
+
+
 def decoding(record: RequestRecord) -> Decoding | None:
     """Return what is known of a request's decode steps.
 
@@ -75,7 +91,23 @@ def ran_undrafted(record: RequestRecord) -> bool:
     return found is not None and found.undrafted_steps > 0
 
 
-def most_steps(record: RequestRecord) -> Decoding | None:
-    """Return the same with as many steps without a draft as there may have been."""
-    found = decoding(record)
-    return None if found is None else found._replace(undrafted_steps=found.undrafted_at_most)
+def likely_steps(record: RequestRecord, *, most: bool) -> LikelyDecoding | None:
+    """Return the decode steps that there were on average over responses like this one.
+
+    A limit of tokens falls on every token of a response alike, so a verify step that gave j + 1 tokens is cut j + 1
+    times as often as one that gave a single token, by 0 to j tokens, each as likely: sum(j (j + 1) / 2) / tokens given
+    is what is cut on average. Nothing is known of a cut at a stop or at the end of the text: then there are as few
+    steps as `decoding` counts, or as many as there may have been, where `most` is set.
+    """
+    found, report = decoding(record), record.acceptance
+    if found is None:
+        return None
+    if report is None or record.finish_reason != _AT_LIMIT:
+        bound = found.undrafted_at_most if most else found.undrafted_steps
+        return LikelyDecoding(found.tokens, found.accepted, found.verify_steps, bound)
+    kept = found.tokens - 1
+    weight = sum(count * steps * (count + 1) / 2 for count, steps in report.acceptance_histogram.items())
+    cut = (sqrt(kept * kept + 4 * weight) - kept) / 2  # cut = weight / (kept + cut): the steps gave what was cut, too
+    # One response may come out below zero, and their sum be right: most responses of a drafter that misses little do.
+    undrafted = max(kept - found.accepted - found.verify_steps + cut, 1 - found.verify_steps)
+    return LikelyDecoding(found.tokens, found.accepted, found.verify_steps, undrafted)

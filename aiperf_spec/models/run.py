@@ -172,6 +172,8 @@ class RequestRecord:
     """Tokens of the prompt that the server had in its prefix cache, by usage; None where it does not say."""
     max_tokens: int | None = None
     """The tokens that its body let the answer have; None where it did not say."""
+    finish_reason: str | None = None
+    """Why the answer ended, in the server's word ("stop", "length"); None where it did not say."""
     unread_fields: tuple[str, ...] = ()
     """Unknown fields in which most of its chunks without content carried text."""
     raw: RawExchange | None = None

@@ -94,7 +94,7 @@ def _undrafted_note(analysis: Analysis) -> str:
         steps, hidden = f"{count(least)} to {steps}", " (a last step that was cut at a limit or a stop hides some)"
     return (
         f"{steps} ran without a draft, each for one token{hidden}. Length and rate leave them out, as the engine does; "
-        "the figures below them count the smaller number, and their intervals allow for the larger."
+        "the figures below them count the smaller number, and their intervals allow for the hidden ones."
     )
 
 

@@ -43,6 +43,11 @@ def request_failure(responses: list[ParsedResponse], *, is_stream: bool) -> Requ
     return None
 
 
+def finish_reason(responses: Sequence[ParsedResponse]) -> str | None:
+    """Return why the answer ended, in the server's word; of several choices, why the last to end did."""
+    return next((each.finish_reasons[-1] for each in reversed(responses) if each.finish_reasons), None)
+
+
 class Timing(NamedTuple):
     """The moments that latencies are made of, in ns of the monotonic clock; None where the moment never came."""
 

@@ -169,6 +169,7 @@ def _undrafted(random: Random, index: int, tokens: int) -> tuple[RequestRecord, 
     record = request(index, tuple(accepted), undrafted=tokens - 1 - given)
     ms = steps * random.uniform(27, 33)
     record.first_content_ns, record.last_content_ns = 0, round(ms * 1_000_000)
+    record.finish_reason = "length"
     return record, (sum(accepted), len(accepted), steps, ms)
 
 

@@ -108,7 +108,7 @@ def _frames(steps: int) -> tuple[bytes, int]:
 
 
 class Metadata(Struct, gc=False):
-    """What a line says of its request; names are AIPerf's (`prompt_hash` is ours), times the wall clock's in ns."""
+    """What a line says of its request, as AIPerf names it; the last two are ours. Times are the wall clock's in ns."""
 
     session_num: _Whole
     benchmark_phase: Literal["profiling", "warmup"]
@@ -120,6 +120,7 @@ class Metadata(Struct, gc=False):
     source_kind: str | None = None
     phase_kind: str | None = None
     prompt_hash: str | None = None
+    finish_reason: str | None = None
 
 
 class ErrorDetails(Struct, gc=False):

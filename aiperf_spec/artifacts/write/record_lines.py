@@ -16,7 +16,7 @@ def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
     """Return the record's line, newline included.
 
     `metadata`, `metrics`, `spec_decode_acceptance` and `error` are AIPerf's; `spec_decode_drop_reason` is ours. Failed
-    requests have no metrics. In the metadata, `prompt_hash` is ours.
+    requests have no metrics. In the metadata, `prompt_hash` and `finish_reason` are ours.
     """
     line: dict[str, Any] = {"metadata": _metadata(record, wall_offset_ns), "metrics": _metrics(record)}
     if record.acceptance is not None:
@@ -105,6 +105,7 @@ def _metadata(record: RequestRecord, wall_offset_ns: int) -> dict[str, Any]:
         "phase_kind": record.phase,
         "was_cancelled": record.error is not None and record.error.kind is ErrorKind.CANCELLED,
         "prompt_hash": record.prompt_hash or None,
+        "finish_reason": record.finish_reason,
     }
 
 
