@@ -14,13 +14,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from aiperf_spec.analysis.answer import answer_of
 from aiperf_spec.analysis.report import Analysis
-from aiperf_spec.artifacts.names import RECORDS_JSONL, SUMMARY_JSON
+from aiperf_spec.artifacts.names import SUMMARY_JSON
 from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
-from aiperf_spec.cli.terminal import note, show_document, show_faults, stderr, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, say_next, show_document, show_faults, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
@@ -32,6 +33,7 @@ from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
 from aiperf_spec.render.analysis import analysis_report
+from aiperf_spec.render.answer import answer_block
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
@@ -127,8 +129,12 @@ def stop_on_signals(stop: Stop) -> None:
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
-    """Print tables or JSON on stdout, notices and where the files are on stderr; what fails joins the faults."""
+    """Print notices on stderr, then tables and the answer, or JSON, on stdout; what fails joins the faults."""
     result, summary, analysis = measured.result, measured.summary, measured.analysis
+    with standing_alone("the list of notices", measured.faults):
+        for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
+            note(notice_text(notice))
+    tables = not (display.as_json or display.quiet)
     with standing_alone("the results", measured.faults):
         if display.as_json:
             show_document(summary_json(result, summary), is_json=True)
@@ -136,7 +142,7 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
             stdout().print(brief_report(summary))
         else:
             stdout().print(run_report(result, summary, rows=settings.rows))
-    if analysis is not None and not (display.as_json or display.quiet):
+    if tables and analysis is not None:
         texts: dict[int, PromptAndAnswer] = {}
         with standing_alone("the texts of the worst requests", measured.faults):
             # Only raw level keeps them, in its file: records have none.
@@ -144,15 +150,15 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
             texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
         with standing_alone("the tables of the analysis", measured.faults):
             stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
-    with standing_alone("the list of notices", measured.faults):
-        for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
-            note(notice_text(notice))
-    if (folder := result.artifact_dir) is not None:
-        # None of them is there where the folder was removed meanwhile.
-        for name in (SUMMARY_JSON, RECORDS_JSONL):
-            if (folder / name).exists():
-                stderr().print(Text(f"results: {folder / name}"), soft_wrap=True)
-                break
+    if tables:
+        with standing_alone("the answer", measured.faults):
+            stdout().print(answer_block(result, answer_of(result, summary, analysis)))
+    # No file is there where the folder was removed meanwhile.
+    if (folder := result.artifact_dir) is not None and (folder / SUMMARY_JSON).exists():
+        if tables and summary.succeeded:
+            say_next("report", str(folder), "--html", "page.html")
+        else:
+            stderr().print(Text(f"results: {folder / SUMMARY_JSON}"), soft_wrap=True)
 
 
 def _dry_run(config: ProfileConfig) -> None:

@@ -1,6 +1,7 @@
 """Where commands print, and how a failure becomes an exit code."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,12 @@ def _tolerate(stream: TextIO) -> None:
 def note(text: str) -> None:
     """Print a notice on stderr; the text is shown as it is."""
     stderr().print(Text.assemble(("note: ", "bold yellow"), text))
+
+
+def say_next(*words: str) -> None:
+    """Print on stderr a command of ours to type next, as a shell takes it."""
+    text = printable(shlex.join(("spec-profile", *words)), 1000)
+    stderr().print(Text.assemble(("next: ", "bold green"), text), soft_wrap=True)
 
 
 def write_file(option: str, file: Path, data: bytes) -> None:

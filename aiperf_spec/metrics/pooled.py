@@ -27,6 +27,10 @@ class PooledAcceptance:
     histogram: Counter[int] = field(default_factory=Counter)
     undrafted: int | None = None
     """Decode steps without a draft; None where the tokens of a request with a record were not counted."""
+    engines: set[str] = field(default_factory=set)
+    """The adapters' names of those that reported."""
+    draft_lengths: set[int] = field(default_factory=set)
+    """Every k that was reported."""
 
     @property
     def length(self) -> float | None:
@@ -75,5 +79,8 @@ def pool(records: Iterable[RequestRecord]) -> PooledAcceptance:
             pooled.proposed = None if report.proposed is None else pooled.proposed + report.proposed
         pooled.accepted += report.num_accepted_draft_tokens
         pooled.histogram.update(report.acceptance_histogram)
+        pooled.engines.add(report.engine)
+        if report.num_spec_tokens is not None:
+            pooled.draft_lengths.add(report.num_spec_tokens)
     pooled.undrafted = undrafted if known else None
     return pooled

@@ -301,6 +301,8 @@ class RunInfo:
     run_id: str = ""
     drafter: ServerDrafter | None = None
     """How the server says that it drafts; None where it does not."""
+    server_version: str | None = None
+    """The engine's version, by the server's own word."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)

@@ -1,0 +1,112 @@
+"""The answer of a run: what was measured, and the few figures that are looked for first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiperf_spec.adapters.description import recognised
+from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.intervals import Estimate, missing
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.report import Analysis
+from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.decoding import some_undrafted
+from aiperf_spec.models.run import RunResult
+from aiperf_spec.models.server_metrics import Reconciliation
+
+
+@dataclass(slots=True, frozen=True)
+class Setup:
+    """What a server ran, as far as it or its responses say; None and () where they do not.
+
+    `engines` are names of adapters, `method` is the drafter's, `draft_lengths` every k that a request reported.
+    """
+
+    engines: tuple[str, ...] = ()
+    version: str | None = None
+    method: str | None = None
+    draft_lengths: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Requests:
+    """How the requests of a run ended. `reported` of those that succeeded brought acceptance, `reasons` say why others
+    did not."""
+
+    total: int
+    """Those that were never sent included."""
+    succeeded: int
+    failed: int
+    cancelled: int
+    unsent: int
+    reported: int
+    reasons: Mapping[DropReason, int]
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """The figures that a run is judged by first; `render.answer` makes a block of lines of them.
+
+    `length` and `rate` (in percent) are pooled. `best` and `worst` are the categories with the greatest and the
+    smallest pooled length, None where fewer than two have one. Latencies are statistics over requests, in ms.
+    """
+
+    setup: Setup
+    length: Estimate
+    rate: Estimate
+    drafted_share: float | None
+    """Verify steps / decode steps, a fraction; None where every step had a draft, or that is not known."""
+    best: tuple[str, float] | None
+    worst: tuple[str, float] | None
+    tokens_per_second: float | None
+    """Output tokens of the whole run by its duration."""
+    ttft: Stats | None
+    itl: Stats | None
+    latency: Stats | None
+    requests: Requests
+    reconciliation: Reconciliation | None
+
+
+def setup_of(result: RunResult, summary: Summary) -> Setup:
+    """Return what the server ran: by its responses, else by its own pages."""
+    named, drafter = recognised(result.owned_by, known_engines()), result.drafter
+    lengths = tuple(sorted(summary.acceptance.draft_lengths))
+    if not lengths and drafter is not None and drafter.draft_length is not None:
+        lengths = (drafter.draft_length,)
+    return Setup(
+        engines=tuple(sorted(summary.acceptance.engines)) or (() if named is None else (named,)),
+        version=result.server_version,
+        method=None if drafter is None else drafter.method,
+        draft_lengths=lengths,
+    )
+
+
+def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) -> Answer:
+    """Return the answer of a run; without an analysis its figures have no intervals."""
+    pooled = summary.acceptance
+    lengths = {name: each.acceptance.length for name, each in summary.categories.items()}
+    known = sorted(((name, value) for name, value in lengths.items() if value is not None), key=lambda each: -each[1])
+    share = summary.run_values.get("drafted_share")
+    return Answer(
+        setup=setup_of(result, summary),
+        length=missing(Missing.NO_RECORDS, pooled.length) if analysis is None else analysis.run.length,
+        rate=missing(Missing.NO_RECORDS, pooled.rate_percent) if analysis is None else analysis.run.rate,
+        drafted_share=share if some_undrafted(share) else None,
+        best=known[0] if len(known) > 1 else None,
+        worst=known[-1] if len(known) > 1 else None,
+        tokens_per_second=summary.run_values.get("output_token_throughput"),
+        ttft=summary.record_stats.get("time_to_first_token"),
+        itl=summary.record_stats.get("inter_token_latency"),
+        latency=summary.record_stats.get("request_latency"),
+        requests=Requests(
+            total=summary.total + summary.unsent,
+            succeeded=summary.succeeded,
+            failed=summary.failed,
+            cancelled=summary.cancelled,
+            unsent=summary.unsent,
+            reported=pooled.requests,
+            reasons={reason: n for reason, n in summary.drop_reasons.items() if reason is not DropReason.FAILED},
+        ),
+        reconciliation=result.reconciliation,
+    )

@@ -1,0 +1,184 @@
+"""The block with which a run ends: what was measured, and the figures that are looked for first."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.answer import Answer, Requests, Setup
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.models.run import DatasetInfo, RunResult
+from aiperf_spec.models.server_metrics import Agreement, Reconciliation
+from aiperf_spec.render.missing import explained, figure
+from aiperf_spec.render.text import count, middle, number, plural, printable
+from aiperf_spec.render.words import WORDS
+
+_LABEL = 21
+"""Columns of the labels, and the width from which on they have a column of their own."""
+_WIDE = 72
+
+
+@dataclass(slots=True, frozen=True)
+class Line:
+    """A label and what is said under it, in parts that no narrow terminal breaks where it can help it."""
+
+    label: str
+    parts: Sequence[str]
+
+
+@dataclass(slots=True, frozen=True)
+class AnswerBlock:
+    """Lines that fill the terminal's width part by part; below 72 columns, labels have no column of their own."""
+
+    heading: Sequence[str]
+    lines: Sequence[Line]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the block as lines of text."""
+        width = options.max_width
+        indent = _LABEL if width >= _WIDE else 2
+        yield Text("─" * width, style="dim")
+        yield from _filled("", self.heading, width, 0, "bold")
+        for line in self.lines:
+            yield from _filled(line.label, line.parts, width, indent, "")
+
+
+def _filled(label: str, parts: Sequence[str], width: int, indent: int, style: str) -> Iterator[Text]:
+    line = Text(label.ljust(indent) if indent == _LABEL else label, style="bold" if label else "")
+    started = False
+    for part in parts:
+        gap = "   " if started else " " if label and indent != _LABEL else ""
+        if line.plain.strip() and len(line) + len(gap) + len(part) > width:
+            yield line
+            line, gap = Text(" " * indent), ""
+        line.append(gap + part, style=style)
+        started = True
+    yield line
+
+
+def setup_parts(setup: Setup) -> list[str]:
+    """Return engine with version, drafter and draft length in words, each where it is known."""
+    known = known_engines()
+    names = [known[name].name if name in known else printable(name, 40) for name in setup.engines]
+    engine = ", ".join(names)
+    if setup.version is not None:
+        engine = f"{engine} {printable(setup.version, 40)}".strip()
+    method = [] if setup.method is None else [printable(setup.method, 40)]
+    return [*([engine] if engine else []), *method, *([k] if (k := draft_length(setup)) else [])]
+
+
+def draft_length(setup: Setup) -> str:
+    """Return "k 5", or "k 3, 5" where requests differ; "" where it is not known."""
+    return f"k {', '.join(map(str, setup.draft_lengths))}" if setup.draft_lengths else ""
+
+
+def answer_block(result: RunResult, answer: Answer) -> AnswerBlock:
+    """Return the block of a run."""
+    config = result.config
+    setup = ", ".join(setup_parts(answer.setup))
+    how = "streaming" if config.streaming else "not streaming"
+    load = [f"concurrency {config.concurrency_cap}"] if config.concurrency_cap is not None else []
+    if config.request_rate is not None:
+        load.insert(0, f"{config.request_rate:g}/s")
+    heading = [
+        *([setup] if setup else []),
+        middle(result.model, 60),
+        ", ".join([config.endpoint_type, how, *load]),
+        _prompts(result.dataset, answer.requests.total),
+    ]
+    return AnswerBlock(heading, list(_lines(answer)))
+
+
+def _prompts(dataset: DatasetInfo, requests: int) -> str:
+    each = dataset.turns or dataset.entries
+    if not each or requests % each:
+        return plural(requests, "request")
+    passes = requests // each
+    noun = "conversation" if dataset.has_conversations else "prompt"
+    return plural(dataset.entries or each, noun) + (f" x {passes}" if passes > 1 else "")
+
+
+def _lines(answer: Answer) -> Iterator[Line]:
+    if not answer.requests.succeeded:
+        yield Line("Requests", list(_requests(answer.requests)))
+        return
+    if answer.length.value is not None:
+        yield Line("Acceptance length", [figure(answer.length), _interval(answer.length), *_extremes(answer)])
+        rate = [f"{figure(answer.rate, 1)} %", _interval(answer.rate, 1)] if answer.rate.value is not None else ["–"]
+        if answer.drafted_share is not None:
+            rate.append(f"a draft was made in {100 * answer.drafted_share:.0f} % of decode steps")
+        yield Line("Draft acceptance", rate)
+    yield Line("Output", list(_times(answer)))
+    yield Line("Requests", [*_requests(answer.requests), *_counters(answer)])
+
+
+def _interval(estimate: Estimate, decimals: int = 2) -> str:
+    if estimate.low is not None and estimate.high is not None:
+        low, high = (number(end, decimals) for end in (estimate.low, estimate.high))
+        return f"(95 %: {low} to {high}, {plural(estimate.n, 'prompt')})"
+    if estimate.reason in (None, Missing.NO_RECORDS):
+        return "(no interval without records)"
+    if estimate.reason is Missing.TOO_FEW:
+        return f"(n too small for an interval: {plural(estimate.n, 'prompt')})"
+    return f"(no interval: {explained(estimate.reason)})"
+
+
+def _extremes(answer: Answer) -> list[str]:
+    if answer.best is None or answer.worst is None:
+        return []
+    (best, most), (worst, least) = answer.best, answer.worst
+    return [f"best {middle(best, 20)} {number(most)}, worst {middle(worst, 20)} {number(least)}"]
+
+
+def _times(answer: Answer) -> Iterator[str]:
+    if answer.tokens_per_second is not None:
+        yield f"{number(answer.tokens_per_second, 1)} tok/s"
+    if answer.ttft is None and answer.itl is None:
+        yield from _percentiles("Latency", answer.latency)
+    yield from _percentiles("TTFT", answer.ttft)
+    yield from _percentiles("ITL", answer.itl)
+
+
+def _percentiles(name: str, stats: Stats | None) -> Iterator[str]:
+    if stats is not None:
+        yield f"{name} p50 {_ms(stats.value('p50'))} p99 {_ms(stats.value('p99'))} ms"
+
+
+def _ms(value: float) -> str:
+    return number(value, 1 if value < 10 else 0)
+
+
+def _requests(requests: Requests) -> Iterator[str]:
+    done = f"{count(requests.succeeded)} of {count(requests.total)} succeeded"
+    if requests.succeeded == requests.total and requests.reported == requests.succeeded:
+        yield f"{done} and reported acceptance"
+        return
+    others = ((requests.failed, "failed"), (requests.cancelled, "cancelled"), (requests.unsent, "never sent"))
+    yield ", ".join([done, *(f"{count(n)} {what}" for n, what in others if n)])
+    if requests.succeeded:
+        yield f"{count(requests.reported)} of {count(requests.succeeded)} reported acceptance"
+    for reason, n in requests.reasons.items():
+        yield f"{count(n)}: {WORDS['no record'][reason]}"
+
+
+def _counters(answer: Answer) -> Iterator[str]:
+    if answer.requests.reported:
+        yield agreement(answer.reconciliation)
+
+
+def agreement(found: Reconciliation | None) -> str:
+    """Return in a clause how the server's counters stand to what the requests reported."""
+    if found is None:
+        return "not compared with counters of the server"
+    if found.agreement is Agreement.EXACT:
+        return "the server's counters agree"
+    if not found.agreement.known:
+        return "the server's counters cannot be compared"
+    steps = found.steps.difference or 0
+    if not steps:
+        return "the server's counters differ"
+    return f"the server counted {plural(abs(steps), 'verify step')} {'more' if steps > 0 else 'fewer'}"
