@@ -33,7 +33,7 @@ from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.server_metrics.reconciliation import reconcile
-from aiperf_spec.server_metrics.scraper import MetricsScraper
+from aiperf_spec.server_metrics.scraper import HURRIED_SECONDS, MetricsScraper
 from aiperf_spec.wire.request_body import build_body
 from aiperf_spec.workload.dataset import Workload, open_workload
 
@@ -127,7 +127,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
         hooks.on_stop(stop)
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
         await stop.unless(_wait_until_ready(config, server, client))
-        model, owned_by = await stop.unless(_model(config, server, client, redactor))
+        # Stopped by now, a run still shows and writes that it sent nothing, where its model can be known.
+        model, owned_by = await stop.unless(_model(config, server, client, redactor), HURRIED_SECONDS)
         info = RunInfo(
             config=config,
             url=server.base,
@@ -136,7 +137,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             dataset=workload.info,
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
-            drafter=await stop.unless(_drafter(server, client, redactor, owned_by)),
+            drafter=await stop.unless(_drafter(server, client, redactor, owned_by), HURRIED_SECONDS),
         )
         if hooks.on_plan is not None:
             hooks.on_plan(info)
@@ -211,7 +212,7 @@ async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: Me
                 return failure
         return None
 
-    if config.workers == 1:
+    if config.workers == 1 or stop.reason is not None:
         async with monitored_loop_lag(hooks.clock) as lags_ns, watching(sender):
             return _Sent(await run_phases(), lags_ns)
     from aiperf_spec.load.worker_processes import WorkerProcesses

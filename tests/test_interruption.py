@@ -131,28 +131,61 @@ def test_a_hangup_that_is_ignored_is_ignored(simulate: Simulate, tmp_path: Path)
     assert "300 of 300 requests succeeded" in stdout
 
 
-# The command as it is started, told what its modules are while it imports them.
+# The command as it is started, with a signal to itself when it imports a module.
 IMPORTING = """
 import os, signal, sys
 from aiperf_spec.cli import main
 
-module = sys.argv.pop()
+module, number = sys.argv[1], int(sys.argv[2])
 
 class Interrupter:
     def find_spec(self, name, path=None, target=None):
         if name == module:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
 sys.meta_path.insert(0, Interrupter())
-sys.argv[1:] = ["--url", "http://127.0.0.1:9", "--model", "m"]
+del sys.argv[1:3]
 main()
 """
+IMPORTED = ["aiperf_spec.cli.app", "rich", "pydantic", "aiperf_spec.profiling", "uvloop"]
 
 
-@pytest.mark.parametrize("module", ["aiperf_spec.cli.app", "rich", "pydantic", "aiperf_spec.profiling"])
-def test_an_interrupt_while_modules_are_imported_ends_quietly(module: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", IMPORTING, module], capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+def signalled_while_importing(module: str, number: signal.Signals, *arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-c", IMPORTING, module, str(int(number)), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("module", IMPORTED)
+def test_an_interrupt_while_modules_are_imported_is_one_line(module: str) -> None:
+    ended = signalled_while_importing(module, signal.SIGINT, "--url", "http://127.0.0.1:9", "--model", "m")
+    assert ended in [(130, "", f"stopped by SIGINT{where}\n") for where in (" before anything was sent", "")]
+
+
+@pytest.mark.parametrize("module", IMPORTED)
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_that_is_terminated_before_it_begins_has_its_summary(
+    module: str, workers: str, simulate: Simulate, tmp_path: Path
+) -> None:
+    arguments = ("--url", simulate("vllm").url, "--workers", workers, "--artifact-dir", str(tmp_path / "run"))
+    code, stdout, stderr = signalled_while_importing(module, signal.SIGTERM, *arguments)
+    assert code == 143, stderr
+    assert "0 of 0 requests succeeded (stopped early by SIGTERM)" in stdout
+    assert "Traceback" not in stderr
+    summary = json.loads((tmp_path / "run" / "profile_export_aiperf.json").read_text())
+    assert summary["was_cancelled"] is True
+    assert load_records(tmp_path / "run").records == []
+
+
+def test_a_run_that_is_terminated_before_its_model_is_known_is_one_line() -> None:
+    ended = signalled_while_importing("pydantic", signal.SIGTERM, "--url", "http://127.0.0.1:9")
+    assert ended[:2] == (143, "")
+    assert "stopped by SIGTERM before the first request" in ended[2]
+
+
+def test_a_command_that_measures_nothing_ends_when_it_is_terminated(tmp_path: Path) -> None:
+    ended = signalled_while_importing("aiperf_spec.cli.app", signal.SIGTERM, "report", str(tmp_path))
+    assert ended == (143, "", "stopped by SIGTERM before anything was sent\n")
 
 
 def test_a_folder_that_was_removed_is_not_named_as_the_result(simulate: Simulate, tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 
 def main() -> None:
     """Run `spec-profile`."""
-    from aiperf_spec.cli.interrupt import leave_at_once_on_interrupt
+    from aiperf_spec.cli.interrupt import take_signals
 
-    leave_at_once_on_interrupt()
+    take_signals()
     import gc
+    import signal
 
     from aiperf_spec.errors import SpecProfileError
 
@@ -23,6 +24,8 @@ def main() -> None:
 
         fail(error)
     finally:
+        # Everything was shown and written; what is left would be a traceback within the interpreter's own ending.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # The interpreter looks through every object once more before it goes: 70 ms in which nothing is found.
         gc.freeze()
 

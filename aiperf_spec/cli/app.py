@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from aiperf_spec.cli.interrupt import leave_signals_to_the_system
 from aiperf_spec.cli.options import given, pick, takes
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.config.option import ANALYSIS, GATES, SERVER, declared
@@ -77,6 +78,7 @@ def profile(
     It sends requests to --url, times them, and reads the acceptance that the engine reports with each response.
     """
     if context.invoked_subcommand is not None:
+        leave_signals_to_the_system()
         return
     from aiperf_spec.cli import run
     from aiperf_spec.cli.options import settings

@@ -6,6 +6,7 @@ import typer
 from rich.rule import Rule
 
 from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.cli.interrupt import signals_put_back
 from aiperf_spec.cli.run import measure, print_run
 from aiperf_spec.cli.terminal import show_faults, stdout, translated_errors
 from aiperf_spec.config.result_options import RunDisplay
@@ -21,7 +22,7 @@ def demo(requests: int, concurrency: int) -> None:
     runs = []
     worst = ExitCode.OK
     settings = ReportSettings(rows=5)
-    with translated_errors():
+    with translated_errors(), signals_put_back():
         for engine in ENGINES:
             stdout().print(Rule(f"simulated {engine}"))
             with SimulatorProcess(SimulatorConfig(engine=engine, model=f"simulated-{engine}")) as simulator:

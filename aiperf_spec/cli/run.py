@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import math
-import os
-import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +17,7 @@ from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
+from aiperf_spec.cli.interrupt import say_at_once, signals_put_back, tell_signals_to
 from aiperf_spec.cli.terminal import note, say_next, show_document, show_faults, stderr, stdout, translated_errors
 from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.result_options import RunDisplay
@@ -37,9 +34,6 @@ from aiperf_spec.render.answer import answer_block
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
 from aiperf_spec.render.tables import brief_report, run_report
-
-_ONE_SIGNAL_SECONDS = 0.05
-"""`timeout` and others signal a process and then its group: what comes so soon is no second wish."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,7 +58,7 @@ def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) ->
     if display.dry_run:
         _dry_run(config)
         return
-    with translated_errors():
+    with translated_errors(), signals_put_back():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
         judge = _judge(settings)
         measured = measure(config, settings, display.progress)
@@ -109,23 +103,20 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
 
 
 def stop_on_signals(stop: Stop) -> None:
-    """Let a first SIGINT, SIGTERM or SIGHUP stop the run, and a second leave at once; called within the run's loop."""
+    """Let a first SIGINT, SIGTERM or SIGHUP stop the run, and a second leave at once; called within the run's loop.
+
+    One that came before stops the run now. One that comes after its last request ends nothing: what was measured is
+    about to be shown.
+    """
     loop = asyncio.get_running_loop()
-    stopped_at = math.inf
 
-    def handle(name: str) -> None:
-        nonlocal stopped_at
-        if stop.reason is None:
-            stopped_at = time.monotonic()
-            stop.request(name)
-        elif time.monotonic() - stopped_at > _ONE_SIGNAL_SECONDS:
-            # At once means without waiting for anything: every finished request is in its file already.
-            os._exit(ExitCode.of_signal(name))
+    def tell(name: str) -> None:
+        if loop.is_closed():
+            say_at_once(f"{name}: the run has ended and its results follow; a second signal leaves without them")
+        else:
+            loop.call_soon_threadsafe(stop.request, name)
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # `nohup` has SIGHUP ignored, and means it.
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-            loop.add_signal_handler(number, handle, number.name)
+    tell_signals_to(tell)
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:

@@ -99,6 +99,7 @@ def translated_errors() -> Iterator[None]:
         show_error(error)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
+        stderr().print("stopped by SIGINT")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 

@@ -42,8 +42,14 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
         # for a run, that would be every record.
         results.append(await coroutine)
 
-    with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(keep_result())
+    main = keep_result()
+    try:
+        with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(main)
+    finally:
+        # What was interrupted before it began would warn that nobody awaited it.
+        main.close()
+        coroutine.close()
     return results[0]
 
 

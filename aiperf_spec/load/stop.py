@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from aiperf_spec.errors import StoppedError
+from aiperf_spec.errors import SpecProfileError, StoppedError
 from aiperf_spec.load.event_loop import running
 
 T = TypeVar("T")
@@ -22,11 +22,14 @@ class Stop:
         self.reason = self.reason or reason
         self._event.set()
 
-    async def unless(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the work returns; raise `StoppedError` where a stop is requested before it does."""
+    async def unless(self, work: Coroutine[Any, Any, T], patience_seconds: float = 0.0) -> T:
+        """Return what the work returns; raise `StoppedError` where it does not before, or soon after, a stop."""
         async with running(work) as task, running(self.wait()) as stopper:
             await asyncio.wait({task, stopper}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
+            if patience_seconds:
+                await asyncio.wait({task}, timeout=patience_seconds)
+            # What a user could mend is no news to one who stopped it.
+            if not task.done() or (self.reason is not None and isinstance(task.exception(), SpecProfileError)):
                 raise StoppedError(self.reason or "a stop")
             return task.result()
 
