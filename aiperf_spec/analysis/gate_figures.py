@@ -21,6 +21,7 @@ from aiperf_spec.analysis.intervals import (
     share_interval,
 )
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance
 from aiperf_spec.analysis.speed import (
     accepted_terms,
     coverage,
@@ -113,6 +114,7 @@ _POOLED = {
     STEP_TIME: _Pooled(step_terms, estimated=step_time),
     "coverage": _Pooled(coverage_terms, estimated=coverage),
 }
+_COUNTED = (POOLED_LENGTH, POOLED_RATE)
 _SHARES = ("error_rate", "coverage_of_requests")
 
 
@@ -121,7 +123,8 @@ class Figures:
 
     `flags` holds what records do not tell, by name: `reconciled` is whether the server's own counters agree. `summary`,
     where it is at hand, gives the values that tables show; `settings` say of records without a hash of their prompt
-    whether two runs' prompts are the same.
+    whether two runs' prompts are the same. With `counted`, the acceptance length and the draft acceptance rate are
+    those of the server's counters, or are missing for the reason that it gives.
     """
 
     def __init__(
@@ -131,17 +134,21 @@ class Figures:
         summary: Summary | None = None,
         flags: Mapping[str, bool | None] | None = None,
         settings: RunSettings | None = None,
+        counted: ServerAcceptance | Missing | None = None,
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
         self._summaries: dict[str | None, Summary] = {None: summary or summarise(records)}
         self.flags = dict(flags or {})
         self.settings = settings or RunSettings()
+        self._counted = counted
 
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
         if name.tag in _SHARES:
             return self._share(name)
+        if self._counted is not None and name.tag in _COUNTED:
+            return _by_counters(self._counted, name)
         if (found := _POOLED.get(name.tag)) is not None:
             return found.of(self._of(name.category))
         summary = self._summary_of(name.category)
@@ -157,7 +164,7 @@ class Figures:
         difference's, as of independent runs.
         """
         found = _POOLED.get(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
-        if found is None:
+        if found is None or (self._counted is not None and name.tag in _COUNTED):
             return difference_of(self.find(name), base.find(name), factor)
         mine, theirs = self._of(name.category), base._of(name.category)
         pairing = pair_up(theirs, mine, same_prompts=same_prompts(base.settings, self.settings))
@@ -197,6 +204,15 @@ class Figures:
             ended = [record for record in chosen if record.succeeded]
             terms = ((record.acceptance is not None, 1) for record in ended)
         return share_interval(added_up(map(prompt_of, ended), terms))
+
+
+def _by_counters(counted: ServerAcceptance | Missing, name: FigureName) -> Estimate:
+    if not isinstance(counted, ServerAcceptance):
+        return missing(counted)
+    if name.category is not None:
+        return missing(Missing.COUNTERS_OF_ALL)
+    value = counted.length if name.tag == POOLED_LENGTH else counted.rate
+    return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value)
 
 
 def _is_of(record: RequestRecord, category: str | None) -> bool:

@@ -11,7 +11,7 @@ from aiperf_spec.analysis.comparison.mismatches import Run, side
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
-from aiperf_spec.cli.gates import Gates, figures_of
+from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import comparison_html, expect_page
 from aiperf_spec.cli.terminal import note, show_document, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import TableFormat
@@ -47,7 +47,7 @@ def compare(
             for notice in cautions(each.records):
                 note(f"{printable(each.name, 200)}: {notice_text(notice)}")
         comparisons = compare_runs(sides[0], sides[1:])
-        results = [gates.outcomes(figures_of(each)) for each in folders[1:]] if gates else []
+        results = [gates.outcomes(gates.figures_of(each)) for each in folders[1:]] if gates else []
         if form is TableFormat.JSON:
             document = comparison_json(comparisons, results if gates else None)
             show_document(document, is_json=True)

@@ -7,8 +7,11 @@ from rich.console import Console
 from aiperf_spec.analysis.comparison.mismatches import common_settings
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings, unsent_of
+from aiperf_spec.config.choices import ReportSource
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.run import RunResult
@@ -19,21 +22,50 @@ from aiperf_spec.render.gates import gates_table
 class Gates:
     """The gates of a command: read, with the base run's records, before anything is sent.
 
+    With a `source` of server metrics, acceptance length and rate are those of the server's counters, also of the base.
     Raises `SpecProfileError` for an expression or a folder that cannot be read.
     """
 
-    def __init__(self, require: Sequence[str], base: Sequence[RunFolder], *, strict: bool) -> None:
+    def __init__(
+        self,
+        require: Sequence[str],
+        base: Sequence[RunFolder],
+        *,
+        strict: bool,
+        source: ReportSource = ReportSource.AUTO,
+    ) -> None:
         self._gates = [parse_gate(expression) for expression in require]
         self._strict = strict
         if strict and not self._gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
         if not base:
             expect_base(self._gates)
-        self._base = figures_of(base) if base else None
+        self._by_counters = source.is_server
+        self._base = self.figures_of(base) if base else None
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._gates)
+
+    def figures_of(self, runs: Sequence[RunFolder]) -> Figures:
+        """Return the figures of runs together, with what summaries say that gates ask for and records do not tell.
+
+        A flag is true where it is of every run, and None where that is not known.
+        """
+        known = [_reconciled(run.described.reconciliation) for run in runs]
+        reconciled = None if None in known else all(known)
+        records = [record for run in runs for record in run.records().records]
+        settings = common_settings([run_settings(run.described) for run in runs])
+        summary = summarise(records, unsent=unsent_of(runs))
+        counted = _counted(runs) if self._by_counters else None
+        flags = {"reconciled": reconciled}
+        return Figures(records, summary=summary, flags=flags, settings=settings, counted=counted)
+
+    def figures_of_result(self, result: RunResult, summary: Summary) -> Figures:
+        """Return the same of a run that has just been made."""
+        counted = server_acceptance(result.reconciliation) if self._by_counters else None
+        flags = {"reconciled": _reconciled(result.reconciliation)}
+        return Figures(result.records, summary=summary, flags=flags, counted=counted)
 
     def outcomes(self, figures: Figures) -> list[GateResult]:
         """Return each gate's outcome."""
@@ -42,26 +74,23 @@ class Gates:
     def show(self, results: Sequence[GateResult], console: Console, title: str = "Gates") -> bool:
         """Print the outcomes, where there are any, and say whether all gates are met."""
         if results:
+            title += ", acceptance by the server's counters (all traffic)" if self._by_counters else ""
             console.print(gates_table(results, strict=self._strict, title=title))
         return all(result.passed for result in results)
 
 
-def figures_of(runs: Sequence[RunFolder]) -> Figures:
-    """Return the figures of runs together, with what summaries say that gates ask for and records do not tell.
-
-    A flag is true where it is of every run, and None where that is not known.
-    """
-    known = [_reconciled(run.described.reconciliation) for run in runs]
-    reconciled = None if None in known else all(known)
-    records = [record for run in runs for record in run.records().records]
-    settings = common_settings([run_settings(run.described) for run in runs])
-    summary = summarise(records, unsent=unsent_of(runs))
-    return Figures(records, summary=summary, flags={"reconciled": reconciled}, settings=settings)
-
-
-def figures_of_result(result: RunResult, summary: Summary) -> Figures:
-    """Return the same of a run that has just been made."""
-    return Figures(result.records, summary=summary, flags={"reconciled": _reconciled(result.reconciliation)})
+def _counted(runs: Sequence[RunFolder]) -> ServerAcceptance | Missing:
+    """Return what the servers of runs counted together, or why that is not known."""
+    steps = proposed = accepted = 0
+    for run in runs:
+        found = server_acceptance(run.described.reconciliation)
+        if found is Missing.NO_COUNTERS:
+            # AIPerf's runs have counters, and no comparison with them.
+            found = run.server_metrics.counted_acceptance() or found
+        if isinstance(found, Missing):
+            return found
+        steps, proposed, accepted = steps + found.steps, proposed + found.proposed, accepted + found.accepted
+    return ServerAcceptance(steps, proposed, accepted)
 
 
 def _reconciled(found: Reconciliation | None) -> bool | None:

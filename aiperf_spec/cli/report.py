@@ -19,7 +19,7 @@ from aiperf_spec.artifacts.read.run import load_run, notices_of, run_settings
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
-from aiperf_spec.cli.gates import Gates, figures_of
+from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import expect_page, report_html
 from aiperf_spec.cli.terminal import note, show_document, stderr, stdout, translated_errors, write_file
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
@@ -45,7 +45,7 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         if display.html is not None:
             expect_page(display.html)
         base = [] if settings.base is None else [RunFolder(settings.base)]
-        gates = Gates(settings.require, base, strict=settings.strict)
+        gates = Gates(settings.require, base, strict=settings.strict, source=display.source)
         runs = find_runs(paths)
         _expect_to_read(runs, settings, display)
         metric, source = display.metric, display.source
@@ -158,7 +158,7 @@ def _examine(
             for notice in cautions(run.records().records) if analysis is None else analysis.cautions:
                 note(f"{name}: {notice_text(notice)}")
         if gates:
-            met = gates.show(gates.outcomes(figures_of([run])), console, f"Gates, {name}") and met
+            met = gates.show(gates.outcomes(gates.figures_of([run])), console, f"Gates, {name}") and met
     return met
 
 

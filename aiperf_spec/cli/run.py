@@ -19,7 +19,7 @@ from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.interrupt import say_at_once, signals_put_back, tell_signals_to
 from aiperf_spec.cli.terminal import note, say_next, show_document, show_faults, stderr, stdout, translated_errors
-from aiperf_spec.config.choices import Ui
+from aiperf_spec.config.choices import ReportSource, Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, SpecProfileError, standing_alone
@@ -60,7 +60,7 @@ def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) ->
         return
     with translated_errors(), signals_put_back():
         # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
-        judge = _judge(settings)
+        judge = _judge(settings, display.source)
         measured = measure(config, settings, display.progress)
         print_run(measured, settings, display)
         met = False
@@ -73,15 +73,15 @@ def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) ->
     raise typer.Exit(ExitCode.GATE if code is ExitCode.OK and not met else code)
 
 
-def _judge(settings: ReportSettings) -> Callable[[MeasuredRun, Console], bool]:
+def _judge(settings: ReportSettings, source: ReportSource) -> Callable[[MeasuredRun, Console], bool]:
     if not (settings.require or settings.base or settings.strict):
         return lambda measured, console: True
     from aiperf_spec.artifacts.read.folders import RunFolder
-    from aiperf_spec.cli.gates import Gates, figures_of_result
+    from aiperf_spec.cli.gates import Gates
 
     base = [] if settings.base is None else [RunFolder(settings.base)]
-    gates = Gates(settings.require, base, strict=settings.strict)
-    return lambda run, console: gates.show(gates.outcomes(figures_of_result(run.result, run.summary)), console)
+    gates = Gates(settings.require, base, strict=settings.strict, source=source)
+    return lambda run, console: gates.show(gates.outcomes(gates.figures_of_result(run.result, run.summary)), console)
 
 
 def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -> MeasuredRun:
@@ -130,7 +130,7 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
         if display.as_json:
             show_document(summary_json(result, summary), is_json=True)
         elif display.quiet:
-            stdout().print(brief_report(summary))
+            stdout().print(brief_report(result, summary))
         else:
             stdout().print(run_report(result, summary, rows=settings.rows))
     if tables and analysis is not None:

@@ -118,6 +118,11 @@ class ReportSource(StrEnum):
     SERVER_METRICS = "server-metrics"
     SERVER = "server"
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it is the server's own counters, by either name."""
+        return self in (ReportSource.SERVER_METRICS, ReportSource.SERVER)
+
 
 class ReportFormat(StrEnum):
     """How `report` prints."""

@@ -64,6 +64,12 @@ class RunDisplay(Options):
         flags=("--json",),
         default=False,
     )
+    source: ReportSource = option(
+        "Where gates take acceptance from: records (auto), or server-metrics: the server's counters, all traffic.",
+        GATES,
+        "SOURCE",
+        default=ReportSource.AUTO,
+    )
 
     @property
     def progress(self) -> Ui:
@@ -79,7 +85,7 @@ class ReportDisplay(Options):
         "accept_length, accept_rate or throughput.", OWN, "METRIC", default=ReportMetric.ACCEPT_LENGTH
     )
     source: ReportSource = option(
-        "auto (the best that a run has), records, summary or server-metrics.",
+        "auto (the best that a run has), records, summary or server-metrics; gates use the last where it is given.",
         OWN,
         "SOURCE",
         default=ReportSource.AUTO,

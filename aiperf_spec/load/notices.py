@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
 from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
@@ -112,7 +113,14 @@ def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice
         for name, engine in known_engines().items()
         if engine.request_inputs
     }
-    yield Notice(NoticeKind.NO_ACCEPTANCE, {"owned_by": result.owned_by, "usage_off": usage_off, **asked})
+    compared = result.reconciliation
+    values = {
+        "owned_by": result.owned_by,
+        "engine": None if compared is None else compared.engine,
+        "counted": isinstance(server_acceptance(compared), ServerAcceptance),
+        "usage_off": usage_off,
+    }
+    yield Notice(NoticeKind.NO_ACCEPTANCE, values | asked)
 
 
 def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> Iterator[Notice]:

@@ -82,6 +82,19 @@ class Agreement(StrEnum):
         return self not in (Agreement.RESET, Agreement.NO_NUMBER)
 
 
+class CountName(StrEnum):
+    """Name the counts of a reconciliation, as tables and files have them."""
+
+    VERIFY_STEPS = "verify steps"
+    PROPOSED = "proposed drafts"
+    ACCEPTED = "accepted drafts"
+
+    @staticmethod
+    def at_position(position: int) -> str:
+        """Return the name of the verify steps that accepted so many draft tokens or more."""
+        return f"accepted at position {position}"
+
+
 @dataclass(slots=True, frozen=True)
 class ReconciledCount:
     """One count from both sides; `server` is None where a counter was reset, or was no number."""
@@ -115,6 +128,14 @@ class Reconciliation:
     counts: tuple[ReconciledCount, ...]
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    engine: str | None = None
+    """The adapter's name of the engine whose counters these are; None in files of earlier versions."""
+
+    @property
+    def others(self) -> int:
+        """Return how many requests the server finished that cannot have been ours, at the least."""
+        ours = self.requests_reported + sum(self.requests_silent.values())
+        return 0 if self.server_requests is None else max(self.server_requests - ours, 0)
 
     @property
     def cached_share(self) -> float | None:

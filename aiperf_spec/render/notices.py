@@ -9,6 +9,11 @@ from aiperf_spec.render.words import worded
 
 ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask the engine directly"
 
+_FROM_COUNTERS = (
+    ". Length and rate come from the server's counters instead, which hold all of its traffic; gates use them with "
+    "--source server-metrics"
+)
+
 
 def notice_text(notice: Notice) -> str:
     """Return a notice as text of one or a few lines, without markup."""
@@ -33,6 +38,8 @@ def notice_text(notice: Notice) -> str:
         moved = values["moved"].items()
         moves = (f"its {name} is {ours:.1f} ms, {less:.1f} ms without" for name, (ours, less) in moved)
         values = {**values, "moves": ", ".join(moves)}
+    elif notice.kind is NoticeKind.NO_ACCEPTANCE:
+        values = {**values, "instead": _FROM_COUNTERS if values.get("counted") else ""}
     text = worded("notice", notice.kind, values)
     return "\n".join([text, *_no_acceptance(values)]) if notice.kind is NoticeKind.NO_ACCEPTANCE else text
 
@@ -45,8 +52,8 @@ def _no_acceptance(values: dict[str, Any]) -> list[str]:
             for engine in engines.values()
             if engine.reports_on_usage_chunk
         ]
-    named = recognised(values["owned_by"], engines)
-    for name in [named] if named else engines:
+    named = recognised(values["owned_by"], engines) or str(values.get("engine"))
+    for name in [named] if named in engines else engines:
         if values.get(f"asked_{name}"):
             lines.append(f"- {engines[name].name} was asked, so its server runs without speculative decoding")
         elif (hint := engines[name].how_to_report) is not None:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
 from aiperf_spec.metrics.stats import describe
 from aiperf_spec.metrics.table import RECORD_METRICS, Group
@@ -13,9 +15,12 @@ from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.layout import table_of
+from aiperf_spec.render.missing import explained
 from aiperf_spec.render.text import count, number, plural, printable
 from aiperf_spec.render.words import WORDS
 
+_POSITIONS = 16
+"""Positions that a line lists."""
 _CAPTION = (
     "The server's TTFT begins when a request is scheduled, after the queue; ours holds the queue, tokenisation, the "
     "network and both programs too."
@@ -50,6 +55,32 @@ def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
         found = f"{count(reconciliation.cached_tokens)} of {plural(reconciliation.prompt_tokens or 0, 'prompt token')}"
         parts.append(Text(f"Its prefix cache held {found} (whoever asked).", style="dim"))
     return Renderables(*parts)
+
+
+def server_acceptance_table(reconciliation: Reconciliation, succeeded: int) -> RenderableType:
+    """Return acceptance by the server's own counters, for a run whose requests reported none; or why there is none."""
+    found = server_acceptance(reconciliation)
+    title = Text.assemble(("Acceptance", "bold"), " by the server's counters, all traffic")
+    said = f"0 of {plural(succeeded, 'successful request')} reported acceptance."
+    if not isinstance(found, ServerAcceptance):
+        return Renderables(title, Text(f"{said} No figures: {explained(found)}.", style="yellow"))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    grid.add_row("Acceptance length", Text(number(found.length), style="bold"))
+    drafts = f"{count(found.accepted)} of {plural(found.proposed, 'draft token')} accepted"
+    rate = "–" if found.rate is None else f"{number(found.rate)} %"
+    grid.add_row("Draft acceptance rate", Text.assemble((rate, "bold"), f"  ({drafts})"))
+    if found.reached:
+        shown = ", ".join(f"{number(100 * share, 1)}" for share in found.positions[:_POSITIONS])
+        more = ", ..." if len(found.reached) > _POSITIONS else ""
+        grid.add_row("Position acceptance", f"{shown}{more} %  (unconditional, k {len(found.reached)})")
+    grid.add_row("Verify steps", count(found.steps))
+    if others := reconciliation.others:
+        said += f" The server also finished {plural(others, 'request')} that this run did not send."
+    if not reconciliation.settled:
+        said += " Its counters still moved when they were read."
+    return Renderables(title, grid, Text(said, style="dim"))
 
 
 def verdict(reconciliation: Reconciliation) -> str:

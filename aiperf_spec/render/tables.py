@@ -16,7 +16,12 @@ from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import Part, spaced, table_of
 from aiperf_spec.render.requests import requests_table
-from aiperf_spec.render.server_side import drafter_text, reconciliation_table, server_timing_table
+from aiperf_spec.render.server_side import (
+    drafter_text,
+    reconciliation_table,
+    server_acceptance_table,
+    server_timing_table,
+)
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
 from aiperf_spec.render.words import WORDS
 
@@ -34,11 +39,16 @@ def run_report(result: RunResult, summary: Summary, *, rows: int) -> RenderableT
     return spaced(_parts(result, summary, rows))
 
 
-def brief_report(summary: Summary) -> RenderableType:
+def brief_report(result: RunResult, summary: Summary) -> RenderableType:
     """Return the acceptance table alone; where nothing succeeded, what failed."""
     if summary.errors and not summary.succeeded:
         return errors_table(summary)
-    return acceptance_table(summary)
+    return _acceptance(result, summary)
+
+
+def _acceptance(result: RunResult, summary: Summary) -> RenderableType:
+    counted = None if summary.acceptance.requests else result.reconciliation
+    return acceptance_table(summary) if counted is None else server_acceptance_table(counted, summary.succeeded)
 
 
 def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[Part]:
@@ -49,7 +59,7 @@ def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[Part]:
         return
     yield lambda: latency_table(summary)
     yield lambda: server_timing_table(result)
-    yield lambda: acceptance_table(summary)
+    yield lambda: _acceptance(result, summary)
     if summary.acceptance.steps:
         yield lambda: histogram_table(summary.acceptance.histogram)
     yield lambda: coverage_table(summary)

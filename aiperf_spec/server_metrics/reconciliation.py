@@ -9,6 +9,7 @@ from aiperf_spec.models.identities import MAX_DRAFT
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import (
     Agreement,
+    CountName,
     MetricFigures,
     ReconciledCount,
     Reconciliation,
@@ -25,8 +26,8 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     """
     found = metrics.metrics
     counted = [name for name, metric in found.items() if metric.type == "counter"]
-    described = (engine.counters.named_in(counted) for engine in known_engines().values())
-    counters = next((each for each in described if each.verify_steps in found), None)
+    described = ((name, engine.counters.named_in(counted)) for name, engine in known_engines().items())
+    engine, counters = next(((name, each) for name, each in described if each.verify_steps in found), (None, None))
     if counters is None:
         return None
     profiled = [record for record in records if record.phase is Phase.PROFILING]
@@ -43,9 +44,9 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
         elif (reason := _silence(record)) is not None:
             silent[reason] += 1
     totals = (
-        ("verify steps", counters.verify_steps, steps),
-        ("proposed drafts", counters.proposed_drafts, proposed),
-        ("accepted drafts", counters.accepted_drafts, accepted),
+        (CountName.VERIFY_STEPS, counters.verify_steps, steps),
+        (CountName.PROPOSED, counters.proposed_drafts, proposed),
+        (CountName.ACCEPTED, counters.accepted_drafts, accepted),
     )
     counts = [
         ReconciledCount(name, metric, requests, _grown(found[metric]))
@@ -62,6 +63,7 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
         prompt_tokens=_grown(found.get(counters.prompt_tokens or "")),
         cached_tokens=_grown(found.get(counters.cached_tokens or "")),
         settled=all(endpoint.settled for endpoint in metrics.endpoints),
+        engine=engine,
     )
 
 
@@ -95,7 +97,7 @@ def _positions(
     counts = []
     for i in sorted(server.keys() | ours.keys()):
         grown = server.get(i, 0.0)
-        name = f"accepted at position {i + 1}"
+        name = CountName.at_position(i + 1)
         counts.append(ReconciledCount(name, metric, ours.get(i, 0), None if grown is None else round(grown)))
     return counts
 

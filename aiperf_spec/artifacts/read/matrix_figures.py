@@ -10,6 +10,9 @@ from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.metrics.latency import request_latency
 from aiperf_spec.models.run import Phase
 
+_SUBSET = "qualitative"
+"""The subset of SPEED-Bench that has categories."""
+
 
 def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, pool: bool = False) -> RunFigures:
     """Return a run's figures; `ReportSource.AUTO` takes the best source that has any.
@@ -37,11 +40,22 @@ def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, p
     return RunFigures(run.model, [run.name], None)
 
 
+def _column(run: RunFolder) -> str:
+    """Return the column of what has no category: the one that the selector names, the prompts' name, or the whole run.
+
+    A run of ours whose prompts have categories is written with the selector of a subset, which is not what was sent.
+    """
+    category, is_ours = run.selector_category, run.described.server_url is not None
+    if category == _SUBSET and is_ours:
+        return run.described.dataset.name or WHOLE_RUN
+    return category or WHOLE_RUN
+
+
 def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.RECORDS)
     if not run.has_records:
         return figures
-    fallback = run.selector_category or WHOLE_RUN
+    fallback = _column(run)
     if metric is ReportMetric.THROUGHPUT:
         span, requests = _span(run)
         if span is not None:
@@ -72,7 +86,7 @@ def _span(run: RunFolder) -> tuple[Span | None, int]:
 
 def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.SUMMARY)
-    column, found = run.selector_category or WHOLE_RUN, run.described.metric
+    column, found = _column(run), run.described.metric
     if metric is ReportMetric.THROUGHPUT:
         value, requests = found("output_token_throughput"), found("request_count")
     else:
@@ -97,9 +111,9 @@ def _from_server(run: RunFolder, metric: ReportMetric) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.SERVER_METRICS)
     if metric is ReportMetric.THROUGHPUT:
         return figures
-    column, exported = run.selector_category or WHOLE_RUN, run.server_metrics
+    column, exported = _column(run), run.server_metrics
     if (counts := exported.counted_acceptance()) is not None:
-        figures.pools[column] = counts
+        figures.pools[column] = CategoryTotals.unnamed(0, counts.accepted, counts.steps, counts.proposed)
         return figures
     value = exported.length_gauge() if metric is ReportMetric.ACCEPT_LENGTH else exported.rate_gauge()
     if value is not None:

@@ -6,7 +6,7 @@ from statistics import fmean
 from pydantic import Field
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.category_totals import CategoryTotals
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance
 from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
 
 
@@ -27,14 +27,14 @@ class ServerMetricsFile(Tolerant):
 
     metrics: dict[str, Maybe[Metric]] = Field({})
 
-    def counted_acceptance(self) -> CategoryTotals | None:
+    def counted_acceptance(self) -> ServerAcceptance | None:
         """Return what the counters grew by, all series together; None where one is missing or was reset."""
         for engine in known_engines().values():
             counters = engine.counters.named_in(self.metrics)
             names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
             accepted, steps, proposed = (self._total(name) for name in names)
             if accepted is not None and proposed is not None and steps:
-                return CategoryTotals.unnamed(0, accepted, steps, proposed)
+                return ServerAcceptance(steps, proposed, accepted)
         return None
 
     def length_gauge(self) -> float | None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import to_json
 from aiperf_spec.metrics.stats import PERCENTILES
@@ -29,6 +30,7 @@ _SECTIONS = (
 )
 _INFO = "_info"
 """A gauge of this name holds its text in its labels."""
+COUNTERS_LABEL = "server's counters, all traffic"
 GAUGE_NOTE = "averages over time within the profiled interval, not token-weighted"
 
 
@@ -62,6 +64,27 @@ def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
     """Return a reconciliation as JSON values."""
     counts = [{**asdict(count), "difference": count.difference} for count in reconciliation.counts]
     return {**asdict(reconciliation), "counts": counts}
+
+
+def server_acceptance_json(reconciliation: Reconciliation | None) -> dict[str, Any] | None:
+    """Return acceptance by the server's counters, or the reason for none; None where they were not compared.
+
+    The rate is in percent; `position_acceptance` holds unconditional shares of the verify steps, from position 1.
+    """
+    if reconciliation is None:
+        return None
+    found = server_acceptance(reconciliation)
+    if not isinstance(found, ServerAcceptance):
+        return {"of": COUNTERS_LABEL, "reason": found}
+    return {
+        "of": COUNTERS_LABEL,
+        "acceptance_length": found.length,
+        "draft_acceptance_rate": found.rate,
+        "position_acceptance": found.positions,
+        "verify_steps": found.steps,
+        "draft_tokens": found.proposed,
+        "accepted_draft_tokens": found.accepted,
+    }
 
 
 def iso_time(wall_ns: int) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import error_details, to_json
-from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json
+from aiperf_spec.artifacts.write.server_metrics_files import iso_time, reconciliation_json, server_acceptance_json
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
@@ -91,6 +91,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
         "drop_reasons": {str(reason): count for reason, count in summary.drop_reasons.items()},
         "categories": {name: _category(category) for name, category in summary.categories.items()},
         "reconciliation": None if result.reconciliation is None else reconciliation_json(result.reconciliation),
+        "server_acceptance": server_acceptance_json(result.reconciliation),
         "notices": [{"kind": notice.kind, **notice.values} for notice in result.notices],
     }
 
