@@ -51,7 +51,7 @@ def server_acceptance(reconciliation: Reconciliation | None) -> ServerAcceptance
     if reconciliation.agreement is Agreement.NO_NUMBER:
         return Missing.COUNTERS_NO_NUMBER
     if steps is None or proposed is None or accepted is None:
-        return Missing.NO_COUNTERS
+        return Missing.DRAFTS_NOT_COUNTED
     if not steps:
         return Missing.NO_STEPS_COUNTED
     if min(steps, proposed, accepted) < 0 or accepted > proposed:
