@@ -13,7 +13,7 @@ from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, RequestRecord, RunResult
-from aiperf_spec.models.server_metrics import Agreement, ReconciledCount, Reconciliation
+from aiperf_spec.models.server_metrics import Agreement, CountName, ReconciledCount, Reconciliation
 from aiperf_spec.render.answer import agreement, answer_block, setup_parts
 from tests.records import failed, record
 from tests.test_tables import a_run, shown
@@ -156,3 +156,16 @@ def test_the_setup_comes_from_responses_else_from_the_server() -> None:
     assert setup_parts(setup) == ["SGLang 0.5\\x1b[1m", "EAGLE3", "k 3"]
     assert setup_parts(Setup(("acme",), None, None, (2, 4))) == ["acme", "k 2, 4"]
     assert setup_parts(Setup()) == []
+
+
+def test_the_servers_counters_answer_where_no_request_reported() -> None:
+    silent = [replace(each, acceptance=None, drop_reason=DropReason.ABSENT) for each in eight()]
+    names = (CountName.VERIFY_STEPS, CountName.PROPOSED, CountName.ACCEPTED)
+    counts = tuple(ReconciledCount(name, "m", 0, n) for name, n in zip(names, (100, 500, 123), strict=True))
+    found = Reconciliation(Agreement.SERVER_MORE, 0, {"absent": 16}, 16, settled=True, counts=counts)
+    result = replace(a_run(silent), reconciliation=found)
+    text = block(result, 100)
+    assert "Acceptance length    2.23   (server's counters, all traffic)" in text
+    assert "Draft acceptance     24.6 %" in text
+    assert "counters" not in block(replace(result, reconciliation=None), 100)
+    assert "counters, all traffic" not in block(replace(a_run(eight()), reconciliation=found), 100)

@@ -8,6 +8,7 @@ from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import Analysis
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.acceptance import DropReason
@@ -66,6 +67,8 @@ class Answer:
     latency: Stats | None
     requests: Requests
     reconciliation: Reconciliation | None
+    counted: ServerAcceptance | None
+    """Acceptance by the server's counters, of all its traffic, where no request reported any."""
 
 
 def setup_of(result: RunResult, summary: Summary) -> Setup:
@@ -88,6 +91,7 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
     lengths = {name: each.acceptance.length for name, each in summary.categories.items()}
     known = sorted(((name, value) for name, value in lengths.items() if value is not None), key=lambda each: -each[1])
     share = summary.run_values.get("drafted_share")
+    counted = None if pooled.requests else server_acceptance(result.reconciliation)
     return Answer(
         setup=setup_of(result, summary),
         length=missing(Missing.NO_RECORDS, pooled.length) if analysis is None else analysis.run.length,
@@ -109,4 +113,5 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
             reasons={reason: n for reason, n in summary.drop_reasons.items() if reason is not DropReason.FAILED},
         ),
         reconciliation=result.reconciliation,
+        counted=counted if isinstance(counted, ServerAcceptance) else None,
     )

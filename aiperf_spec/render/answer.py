@@ -112,6 +112,9 @@ def _lines(answer: Answer) -> Iterator[Line]:
         if answer.drafted_share is not None:
             rate.append(f"a draft was made in {100 * answer.drafted_share:.0f} % of decode steps")
         yield Line("Draft acceptance", rate)
+    elif (counted := answer.counted) is not None:
+        yield Line("Acceptance length", [number(counted.length), "(server's counters, all traffic)"])
+        yield Line("Draft acceptance", ["–" if counted.rate is None else f"{number(counted.rate, 1)} %"])
     yield Line("Output", list(_times(answer)))
     yield Line("Requests", [*_requests(answer.requests), *_counters(answer)])
 
