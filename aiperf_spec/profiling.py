@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
 import uuid
@@ -25,6 +24,7 @@ from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileE
 from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.open_files import allow_connections
+from aiperf_spec.load.readiness import listed_models, wait_until_ready
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.stop import Stop
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     import httpx
 
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
-
-_POLL_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -126,7 +124,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     if hooks.on_stop is not None:
         hooks.on_stop(stop)
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
-        await stop.unless(_wait_until_ready(config, server, client))
+        await stop.unless(wait_until_ready(config, server, client, redactor))
         # Stopped by now, a run still shows and writes that it sent nothing, where its model can be known.
         model, owned_by = await stop.unless(_model(config, server, client, redactor), HURRIED_SECONDS)
         info = RunInfo(
@@ -207,7 +205,7 @@ async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: Me
     async def run_phases() -> SpecProfileError | None:
         for phase in (Phase.WARMUP, Phase.PROFILING):
             if phase is Phase.PROFILING and stop.reason is None:
-                await scraper.begin(stop.wait, settle=bool(config.warmup_request_count))
+                await scraper.begin(stop.wait, settle=bool(config.warmup_request_count or config.ready_timeout))
             if stop.reason is None and (failure := await phase_runner.run(phase, hooks.clock())) is not None:
                 return failure
         return None
@@ -231,37 +229,6 @@ async def _server_metrics(
         return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
-
-
-async def _wait_until_ready(config: ProfileConfig, server: Server, client: Client) -> None:
-    if not config.ready_timeout:
-        return
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + config.ready_timeout
-    while (ready := await _is_ready(config, server, client)) is not True:
-        if loop.time() + _POLL_SECONDS > deadline:
-            if ready is False:
-                return  # it answers, and may know the model by another name
-            raise ServerUnavailableError(
-                f"{server.root} was not ready within {config.ready_timeout:g} s (--ready-timeout)",
-                "check that the server runs and that --url names it",
-            )
-        await asyncio.sleep(_POLL_SECONDS)
-
-
-async def _is_ready(config: ProfileConfig, server: Server, client: Client) -> bool | None:
-    """Say whether the server lists the model, or does not list any; None where it is not up."""
-    page = await client.get(server.models)
-    if page is None or page.is_server_error:
-        return None
-    try:
-        answer = orjson.loads(page.content) if page.is_success else None
-    except orjson.JSONDecodeError:
-        return True
-    if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-        return True
-    listed = listed_models(answer)
-    return bool(listed) if config.model is None else config.model in listed
 
 
 async def _model(config: ProfileConfig, server: Server, client: Client, redactor: Redactor) -> tuple[str, str | None]:
@@ -289,13 +256,3 @@ async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by:
     settings = await client.get_json(f"{server.root}{engines[name].settings_path}")
     found = engines[name].drafter.read(name, settings) if isinstance(settings, dict) else None
     return found if found is None or found.method is None else replace(found, method=redactor.text(found.method))
-
-
-def listed_models(answer: Any) -> dict[str, str | None]:
-    """Return the models that an answer of /v1/models lists, each with its `owned_by`."""
-    data = answer.get("data") if isinstance(answer, dict) else None
-    return {
-        entry["id"]: owner if isinstance(owner := entry.get("owned_by"), str) else None
-        for entry in (data if isinstance(data, list) else [])
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry["id"]
-    }

@@ -77,36 +77,6 @@ def test_no_link_in_the_folder_is_followed(name: str, hooks: Hooks, tmp_path: Pa
     assert len((out / "profile_export.jsonl").read_bytes().splitlines()) == 1
 
 
-def test_it_waits_until_the_model_is_listed() -> None:
-    asked: list[str] = []
-
-    def respond(request: httpx.Request) -> httpx.Response:
-        asked.append(request.method)
-        if request.method == "GET":
-            listed = [{"id": "other"}, {"id": "m"}][: max(0, len(asked) - 2)]
-            return httpx.Response(200, json={"data": listed})
-        return httpx.Response(200, json=OK)
-
-    config = ProfileConfig(
-        url="http://h", model="m", ready_timeout=60, request_count=1, streaming=False, server_metrics=False
-    )
-    result = profile(config, Hooks(transport=httpx.MockTransport(respond)))
-    assert [record.succeeded for record in result.records] == [True]
-    # Nothing listed twice, then another, then it; and once more for what the model is called.
-    assert asked == ["GET"] * 5 + ["POST"]
-
-
-@pytest.mark.parametrize("models", [b"<html>", b"[]", b'{"data": "none"}'])
-def test_a_server_that_lists_nothing_is_not_waited_for(models: bytes) -> None:
-    def respond(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=models) if request.method == "GET" else httpx.Response(200, json=OK)
-
-    config = ProfileConfig(
-        url="http://h", model="m", ready_timeout=3600, request_count=1, streaming=False, server_metrics=False
-    )
-    assert profile(config, Hooks(transport=httpx.MockTransport(respond))).records[0].succeeded
-
-
 async def test_within_a_running_loop() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=OK))
     config = ProfileConfig(url="http://h", model="m", request_count=1, streaming=False, server_metrics=False)

@@ -13,8 +13,9 @@ from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.load.event_loop import run_in_loop
+from aiperf_spec.load.readiness import listed_models
 from aiperf_spec.models.run import NoticeKind
-from aiperf_spec.profiling import listed_models, profile
+from aiperf_spec.profiling import profile
 from aiperf_spec.render.diagnosis import ServerInfo, diagnose, diagnosis_report
 from aiperf_spec.render.notices import notice_text
 

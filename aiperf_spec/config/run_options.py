@@ -46,7 +46,7 @@ class RunOptions(Options):
         default=600.0,
     )
     ready_timeout: float = option(
-        "Seconds to wait for the server to be up and to list the model.",
+        "Seconds to wait until the server lists the model and has answered one token.",
         SERVER,
         "S",
         "endpoint.ready_timeout",
