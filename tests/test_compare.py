@@ -143,6 +143,7 @@ def test_what_misleads_is_said() -> None:
     assert "temperature 0, top_p not sent; temperature 1, top_p 0.9" in " ".join(text.split())
     assert "the load differs (concurrency 4; concurrency 9)" in " ".join(text.split())
     assert kinds(against(run, run, rate=2.5)) == {MismatchKind.CONCURRENCY}
+    assert kinds(against(run, run, is_traced=True)) == {MismatchKind.CONCURRENCY}
     unknown = compare(Run("a", run), [Run("b", run, SETTINGS)]).comparisons[0]
     assert MismatchKind.CONFIGURATION_UNKNOWN in kinds(unknown)
     longer = [replace(each, input_tokens=99) for each in run]

@@ -50,6 +50,37 @@ def texts(found: Workload, count: int | None = None) -> list[str | None]:
     return [prompt.as_text() for prompt in prompts]
 
 
+TIMED = [{"text": str(time), "timestamp": time} for time in (30, 10, 20, 10)]
+
+
+def test_a_trace_is_sorted_by_its_times(write: Write) -> None:
+    found = workload(write(*TIMED[:2]), write(*TIMED[2:], name="q.jsonl"), fixed_schedule=True)
+    assert texts(found) == ["10", "10", "20", "30"]
+    assert [prompt.due_ms for prompt in found.once()] == [0, 0, 10, 20]
+    cut = workload(write(*TIMED), fixed_schedule=True, fixed_schedule_end_offset=20, num_prompts=2)
+    assert (texts(cut), cut.info.turns) == (["10", "10"], 2)
+
+
+def test_a_large_trace_is_streamed_in_its_order(write: Write) -> None:
+    ordered = sorted(TIMED, key=lambda row: row["timestamp"])
+    found = workload(write(*ordered), limit=20, fixed_schedule=True, fixed_schedule_start_offset=10, num_prompts=3)
+    assert found.prompts is None
+    assert [(prompt.text, prompt.due_ms) for prompt in found.once()] == [("10", 0), ("10", 0), ("20", 10)]
+    with pytest.raises(InputFileError, match="timestamp 10 follows 30, in a file too large to sort"):
+        texts(workload(write(*TIMED), limit=20, fixed_schedule=True))
+
+
+def test_a_trace_is_sent_once(write: Write) -> None:
+    with pytest.raises(InputFileError, match="--request-count 5: --fixed-schedule sends each request of the file once"):
+        workload(write(*TIMED), fixed_schedule=True, request_count=5)
+    assert requests_of(ProfileConfig(url="h"), workload(write(*TIMED), fixed_schedule=True).info, Phase.PROFILING) == 4
+
+
+def test_times_in_csv(write: Write) -> None:
+    path = write(b"text,timestamp", b"a,10", b"b,12.5", name="p.csv")
+    assert [prompt.due_ms for prompt in workload(path, fixed_schedule=True).once()] == [0, 2.5]
+
+
 ROWS = [{"text": str(index), "category": "even" if index % 2 == 0 else "odd"} for index in range(10)]
 
 

@@ -49,3 +49,13 @@ def test_the_two_turns(simulate: Simulate, tmp_path: Path) -> None:
     run("--url", simulate("vllm").url, "--input-file", str(file), "--artifact-dir", str(tmp_path), "--max-tokens", "8")
     turns = [(line["metadata"]["conversation_id"], line["metadata"]["turn_index"]) for line in lines(tmp_path)]
     assert turns == [(name, turn) for name in ("sorting", "planets", "letter") for turn in (0, 1)]
+
+
+def test_the_trace(simulate: Simulate, tmp_path: Path) -> None:
+    file = EXAMPLES / "trace.jsonl"
+    run("--url", simulate("vllm").url, "--input-file", str(file), "--artifact-dir", str(tmp_path), "--fixed-schedule")
+    found = sorted(lines(tmp_path), key=lambda line: str(line["metadata"]["conversation_id"]))
+    starts = [int(str(line["metadata"]["request_start_ns"])) for line in found]
+    assert [line["metadata"]["conversation_id"] for line in found] == [f"line-{i}" for i in range(1, 6)]
+    assert starts[4] - starts[0] > 2_900_000_000
+    assert all("schedule_lag" in line["metrics"] for line in found)

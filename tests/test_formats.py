@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType
-from aiperf_spec.workload.formats import PLACEHOLDER, RowFaultError, detect, to_prompt, unsent_fields
+from aiperf_spec.workload.formats import PLACEHOLDER, detect, to_prompt
 from aiperf_spec.workload.prompts import Prompt
+from aiperf_spec.workload.row_settings import RowFaultError, unsent_fields
 
 T = DatasetType
 
@@ -143,9 +144,46 @@ def test_fields_that_ask_for_something_and_are_not_sent(
     assert unsent_fields(row, kind) == unsent
 
 
+@pytest.mark.parametrize(
+    ("kind", "row", "due_ms", "later_ms"),
+    [
+        (T.SINGLE_TURN, {"text": "a", "timestamp": 7}, 7, []),
+        (T.SINGLE_TURN, {"text_input": "a", "timestamp": 7.5, "hash_ids": [1]}, 7.5, []),
+        (T.SHAREGPT, {"conversations": [{"from": "human", "value": "a"}], "timestamp": 0}, 0, []),
+        (T.MULTI_TURN, {"turns": [{"text": "a", "timestamp": 7}, "b"]}, 7, []),
+        (T.MULTI_TURN, {"timestamp": 7, "turns": ["a", {"text": "b", "timestamp": 9}, "c"]}, 7, [9, None]),
+        (T.RAW_PAYLOAD, {"payload": {"messages": [user("a")]}, "timestamp": 7}, 7, []),
+    ],
+)
+def test_times_of_rows(kind: DatasetType, row: dict[str, Any], due_ms: float, later_ms: list[float | None]) -> None:
+    found = to_prompt(row, kind, "x", EndpointType.CHAT, is_timed=True)
+    assert (found.due_ms, [each.due_ms for each in found.later_settings]) == (due_ms, later_ms)
+    assert to_prompt(row, kind, "x", EndpointType.CHAT).due_ms is None
+    assert not {"timestamp", "turns[].timestamp"} & unsent_fields(row, kind, is_timed=True)
+    assert {"timestamp", "turns[].timestamp"} & unsent_fields(row, kind)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"text": "a"}, "no timestamp, which --fixed-schedule needs in each row"),
+        ({"text": "a", "timestamp": -1}, "timestamp must be milliseconds from 0, got -1"),
+        ({"text": "a", "timestamp": "2026-01-01"}, "timestamp must be milliseconds from 0, got '2026-01-01'"),
+        ({"text": "a", "timestamp": True}, "timestamp must be milliseconds from 0, got True"),
+        ({"text": "a", "timestamp": float("nan")}, "timestamp must be milliseconds from 0, got nan"),
+        ({"timestamp": 1, "input_length": 9, "hash_ids": [1]}, "input_length without a text"),
+    ],
+)
+def test_a_row_without_a_time(row: dict[str, Any], told: str) -> None:
+    with pytest.raises(RowFaultError) as caught:
+        to_prompt(row, T.SINGLE_TURN, "x", EndpointType.CHAT, is_timed=True)
+    assert told in str(caught.value)
+
+
 def test_a_raw_payload_is_the_body() -> None:
     row: dict[str, Any] = {"messages": [user("a")], "model": "m", "max_tokens": 3}
     assert prompt(T.RAW_PAYLOAD, **row) == Prompt("line-1", payload=row)
+    assert prompt(T.RAW_PAYLOAD, payload=row).payload == row
     assert prompt(T.RAW_PAYLOAD, EndpointType.COMPLETIONS, prompt=[1, 2]).payload == {"prompt": [1, 2]}
 
 
@@ -198,6 +236,8 @@ def test_what_is_wrong_with_a_row(kind: DatasetType, row: dict[str, Any], what: 
         ({"turns": ["a"]}, {T.MULTI_TURN}),
         ({"turns": [{"text": "a"}], "question_id": 81}, {T.MULTI_TURN}),
         ({"conversations": []}, {T.SHAREGPT}),
+        ({"text_input": "a", "timestamp": 0}, {T.SINGLE_TURN}),
+        ({"payload": {"messages": []}, "timestamp": 0}, {T.RAW_PAYLOAD}),
         ({"other": 1}, set()),
         ("text", set()),
     ],

@@ -197,6 +197,63 @@ def test_a_rate_of_conversations_is_that_of_their_starts_and_is_shown_as_such(
     assert f"{requests_a_second:.2f} requests/s" in shown
 
 
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_are_sent_at_their_times(workers: int, simulate: Simulate, tmp_path: Path) -> None:
+    rows = [{"turns": [str(time)], "timestamp": time} for time in (5400, 5000, 5150.5, 5000)]
+    # One turn pauses, and the next is due at a time of its own; the last one's time is over when it can be sent.
+    turns = [
+        {"text": "a"},
+        {"text": "b", "delay": 50},
+        {"text": "c", "timestamp": 5350},
+        {"text": "d", "timestamp": 5001},
+    ]
+    file = write(tmp_path / "trace.jsonl", *rows, {"session_id": "s", "timestamp": 5100, "turns": turns})
+    result = run(simulate("vllm").url, input_file=file, fixed_schedule=True, max_tokens=4, workers=workers)
+    records = result.profiled()
+    assert [record.error for record in records] == [None] * 8
+    starts_ns = min(record.scheduled_ns or 0 for record in records if record.turn_index == 0)
+    due = {
+        (record.prompt_id, record.turn_index): None if record.scheduled_ns is None else record.scheduled_ns - starts_ns
+        for record in records
+    }
+    ms = 1_000_000
+    assert due == {
+        ("line-2", 0): 0,
+        ("line-4", 0): 0,
+        ("s", 0): 100 * ms,
+        ("s", 1): None,
+        ("s", 2): 350 * ms,
+        ("s", 3): 1 * ms,
+        ("line-3", 0): 150.5 * ms,
+        ("line-1", 0): 400 * ms,
+    }
+    assert all(record.start_ns >= (record.scheduled_ns or 0) for record in records)
+    talk = [record for record in records if record.prompt_id == "s"]
+    assert talk[1].start_ns - talk[0].end_ns >= 50 * ms
+    assert talk[3].start_ns >= talk[2].end_ns
+    stats = summarise(result.records).record_stats
+    assert stats["schedule_lag"].count == stats["scheduled_latency"].count == 7
+    assert result.unsent == 0
+
+
+def test_a_trace_that_is_cut_short_counts_what_was_due(simulate: Simulate, tmp_path: Path) -> None:
+    # The first request holds the only slot for good, and the run is over a quarter of a second later.
+    url = simulate("vllm", faults=(("stall", 1.0),)).url
+    file = write(tmp_path / "trace.jsonl", *({"text": "a", "timestamp": time} for time in (0, 10, 20, 9000)))
+    settings: dict[str, Any] = {"benchmark_duration": 0.25, "benchmark_grace_period": 0.0, "concurrency": 1}
+    result = run(url, input_file=file, fixed_schedule=True, **settings)
+    assert len(result.profiled()) == 1
+    assert result.unsent == 2
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    console.print(run_table(result, summarise(result.records)))
+    assert "fixed schedule, concurrency at most 1, for 0.25 s" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 def test_figures_are_of_the_counts_where_the_length_as_sent_is_another() -> None:
     body = json.loads((Path(__file__).parent / "wire" / "vllm" / "chat-nonstream-n1.json").read_text())
     report = body["metrics"]["speculative_decoding"]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,3 +307,34 @@ def test_a_configuration_is_frozen_and_shows_no_secret() -> None:
         config.concurrency = 2
     assert "hunter2" not in repr(config)
     assert "hunter2-key" not in config.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"input_file": None}, "--fixed-schedule needs --input-file"),
+        ({"request_rate": 5.0}, "--fixed-schedule sends rows at their times, --request-rate at others"),
+        ({"arrival_pattern": "constant"}, "--fixed-schedule sends rows at their times, --arrival-pattern at others"),
+        ({"dataset_sampling_strategy": "shuffle"}, "in the order of their times, not shuffle"),
+        ({"endpoint_type": "completions", "batch_size_text": 2}, "--fixed-schedule sends each apart"),
+        (
+            {"fixed_schedule_start_offset": 1, "fixed_schedule_auto_offset": True},
+            "--fixed-schedule-start-offset and --fixed-schedule-auto-offset both set the start",
+        ),
+        (
+            {"fixed_schedule_start_offset": 2, "fixed_schedule_end_offset": 1},
+            "--fixed-schedule-start-offset 2 is after --fixed-schedule-end-offset 1",
+        ),
+        ({"fixed_schedule": False, "fixed_schedule_end_offset": 1}, "-end-offset needs --fixed-schedule"),
+        ({"fixed_schedule": False, "fixed_schedule_auto_offset": False}, "-auto-offset needs --fixed-schedule"),
+        ({"fixed_schedule_start_offset": -1}, "--fixed-schedule-start-offset -1"),
+    ],
+)
+def test_what_a_trace_excludes(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        ProfileConfig.create(**{"url": "h", "fixed_schedule": True, "input_file": Path("t.jsonl"), **values})
+
+
+def test_a_trace_caps_nothing_by_itself() -> None:
+    config = ProfileConfig.create(url="h", fixed_schedule=True, input_file=Path("t"), custom_dataset_type="random_pool")
+    assert (config.is_scheduled, config.concurrency_cap, config.sampling) == (True, None, "sequential")

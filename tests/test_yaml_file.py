@@ -248,6 +248,22 @@ def test_a_schedule_without_a_cap_stays_without() -> None:
     assert (read.request_rate, read.concurrency_cap) == (2.0, None)
 
 
+@pytest.mark.parametrize(
+    "values", [{}, {"fixed_schedule_auto_offset": False}, {"fixed_schedule_start_offset": 5, "concurrency": 3}]
+)
+def test_a_trace_reads_back(values: dict[str, Any]) -> None:
+    written = run(fixed_schedule=True, input_file=(Path("/t.jsonl"),), **values)
+    read = again(config_yaml(written, ReportSettings()).decode())
+    assert read.model_dump() == {
+        **written.config.model_dump(),
+        "model": "found",
+        "dataset_sampling_strategy": "sequential",
+    }
+    assert read.concurrency_cap == written.config.concurrency_cap
+    said = benchmark("phases: [{type: fixed_schedule, start_offset: 5, end_offset: 9}]")
+    assert said == {"fixed_schedule": True, "fixed_schedule_start_offset": 5, "fixed_schedule_end_offset": 9}
+
+
 def test_secrets_stand_as_variables() -> None:
     result = run(
         url="https://user:hush-hush@h:1/v1?api-version=2&api-key=quiet-quiet",

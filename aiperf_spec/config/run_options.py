@@ -101,6 +101,24 @@ class RunOptions(Options):
     arrival_pattern: ArrivalPattern = option(
         "How --request-rate spaces requests: poisson or constant.", LOAD, "PATTERN", default=ArrivalPattern.POISSON
     )
+    fixed_schedule: bool = option(
+        "Send each row at its timestamp; --concurrency then caps the requests in flight.",
+        LOAD,
+        place="profiling.fixed_schedule",
+        default=False,
+    )
+    fixed_schedule_auto_offset: bool = option(
+        "The earliest timestamp is the start of the run; otherwise 0 is.",
+        LOAD,
+        place="profiling.auto_offset",
+        default=True,
+    )
+    fixed_schedule_start_offset: int | None = option(
+        "Start at this timestamp, without the rows before it.", LOAD, "MS", "profiling.start_offset", ge=0, default=None
+    )
+    fixed_schedule_end_offset: int | None = option(
+        "Leave out the rows after this timestamp.", LOAD, "MS", "profiling.end_offset", ge=0, default=None
+    )
     benchmark_duration: float | None = option(
         "Seconds for which requests, and turns of conversations, are sent.",
         LOAD,

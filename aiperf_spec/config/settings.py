@@ -70,9 +70,14 @@ class ProfileConfig(_Settings, RunOptions):
         return values
 
     @property
+    def is_scheduled(self) -> bool:
+        """Whether each request is due at a time of its own, and not when another has ended."""
+        return self.request_rate is not None or self.fixed_schedule
+
+    @property
     def concurrency_cap(self) -> int | None:
         """Requests in flight: always so many in a closed loop, at most so many on a schedule; None for no limit."""
-        limited = self.request_rate is None or "concurrency" in self.model_fields_set
+        limited = not self.is_scheduled or "concurrency" in self.model_fields_set
         return self.concurrency if limited else None
 
     @property
@@ -90,7 +95,7 @@ class ProfileConfig(_Settings, RunOptions):
     @property
     def sampling(self) -> SamplingStrategy:
         """The order in which prompts are sent."""
-        pool = self.dataset_selector.type is DatasetType.RANDOM_POOL
+        pool = self.dataset_selector.type is DatasetType.RANDOM_POOL and not self.fixed_schedule
         return self.dataset_sampling_strategy or (SamplingStrategy.RANDOM if pool else SamplingStrategy.SEQUENTIAL)
 
     @property
@@ -160,6 +165,31 @@ class ProfileConfig(_Settings, RunOptions):
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
         if self.server_metrics_url and not self.server_metrics:
             raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> Self:
+        given, start, end = self.model_fields_set, self.fixed_schedule_start_offset, self.fixed_schedule_end_offset
+        if not self.fixed_schedule:
+            for name in ("auto_offset", "start_offset", "end_offset"):
+                if f"fixed_schedule_{name}" in given:
+                    raise ValueError(f"--fixed-schedule-{name.replace('_', '-')} needs --fixed-schedule")
+            return self
+        for name in ("request_rate", "arrival_pattern"):
+            if name in given:
+                raise ValueError(f"--fixed-schedule sends rows at their times, --{name.replace('_', '-')} at others")
+        if self.input_file is None:
+            raise ValueError("--fixed-schedule needs --input-file: rows with a timestamp")
+        if self.sampling is not SamplingStrategy.SEQUENTIAL:
+            raise ValueError(f"--fixed-schedule sends rows in the order of their times, not {self.sampling}")
+        if self.batch_size_text > 1:
+            raise ValueError("--batch-size-text puts several rows into one request, --fixed-schedule sends each apart")
+        if start is not None and "fixed_schedule_auto_offset" in given and self.fixed_schedule_auto_offset:
+            raise ValueError(
+                "--fixed-schedule-start-offset and --fixed-schedule-auto-offset both set the start: give one of them"
+            )
+        if start is not None and end is not None and start > end:
+            raise ValueError(f"--fixed-schedule-start-offset {start} is after --fixed-schedule-end-offset {end}")
         return self
 
 

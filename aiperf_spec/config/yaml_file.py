@@ -142,8 +142,12 @@ class _YamlParser:
             self._fail(said or entry, f"kind must be warmup or profiling, got {kind!r}")
         if "exclude_from_results" in found and self._plain(found["exclude_from_results"]) != (kind == "warmup"):
             self._fail(found["exclude_from_results"], "the warm-up is left out of results, and nothing else is")
-        if "type" in found and (how := self._plain(found["type"])) not in ("concurrency", "request_rate"):
-            self._fail(found["type"], f"expected concurrency or request_rate, got {how!r}")
+        if "type" in found:
+            how = self._plain(found["type"])
+            if how not in ("concurrency", "request_rate", "fixed_schedule"):
+                self._fail(found["type"], f"expected concurrency, request_rate or fixed_schedule, got {how!r}")
+            if how == "fixed_schedule":
+                self._fields["fixed_schedule"], self._origins["fixed_schedule"] = True, found["type"]
         return str(kind)
 
     def _headers(self, value: _Value) -> list[list[str]]:

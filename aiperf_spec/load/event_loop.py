@@ -53,6 +53,12 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     return results[0]
 
 
+async def sleep_until(at_ns: int, clock: Callable[[], int]) -> None:
+    """Wait until the clock shows a time. The loop's timers round, and may wake a little early."""
+    while (left_ns := at_ns - clock()) > 0:  # noqa: ASYNC110  a clock has no event to wait for
+        await asyncio.sleep(left_ns / NS_PER_S)
+
+
 @contextmanager
 def _quiet_collector() -> Iterator[None]:
     # A full collection walks every record of the run, while arrivals wait for their stamps. Young garbage is still

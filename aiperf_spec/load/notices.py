@@ -17,7 +17,7 @@ from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.models.units import NS_PER_MS
-from aiperf_spec.workload.formats import MAX_TOKENS_KEYS
+from aiperf_spec.workload.row_settings import MAX_TOKENS_KEYS
 
 _ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (least|most)|greater|\bless\b", re.I)
 """A refusal of the number, which another name for it would not mend: vLLM names both names in that one too."""

@@ -26,7 +26,9 @@ class PlannedRequest:
     prompts: tuple[Prompt, ...]
     turn_index: int = 0
     scheduled_ns: int | None = None
-    """When it was due, by the monotonic clock; None in a closed loop and after a conversation's first turn."""
+    """When it was due, by the monotonic clock; None in a closed loop, and for a later turn that has no time."""
+    trace_start_ns: int | None = None
+    """When the trace of `--fixed-schedule` began."""
 
     @property
     def content_hash(self) -> str:
@@ -39,11 +41,13 @@ class PlannedRequest:
         """How many requests its conversation has left after this one."""
         return len(self.prompts[0].later)
 
-    @property
-    def pause_ns(self) -> int:
-        """How long the user of its conversation takes after the answer; 0 where no turn follows."""
+    def follows_at_ns(self, answered_ns: int) -> int:
+        """Return when the conversation's next turn is to be sent: after the user's pause, or at a time of its own."""
         settings = self.prompts[0].later_settings
-        return round(settings[0].delay_ms * NS_PER_MS) if self.later_turns and settings else 0
+        if not self.later_turns or not settings:
+            return answered_ns
+        due_ns = _due_ns(self.trace_start_ns, settings[0].due_ms)
+        return answered_ns + round(settings[0].delay_ms * NS_PER_MS) if due_ns is None else max(answered_ns, due_ns)
 
     @property
     def category(self) -> str | None:
@@ -56,7 +60,18 @@ class PlannedRequest:
         if not self.later_turns:
             return None
         prompt = self.prompts[0].after(answer_message(responses))
-        return PlannedRequest(self.index + 1, self.phase, (prompt,), self.turn_index + 1)
+        start_ns = self.trace_start_ns
+        due_ns = _due_ns(start_ns, prompt.due_ms)
+        return PlannedRequest(self.index + 1, self.phase, (prompt,), self.turn_index + 1, due_ns, start_ns)
+
+    def due_in_trace(self, start_ns: int) -> PlannedRequest:
+        """Return the request as part of a trace that begins at `start_ns`."""
+        due_ns = _due_ns(start_ns, self.prompts[0].due_ms)
+        return replace(self, scheduled_ns=due_ns, trace_start_ns=start_ns)
+
+
+def _due_ns(start_ns: int | None, due_ms: float | None) -> int | None:
+    return None if start_ns is None or due_ms is None else start_ns + round(due_ms * NS_PER_MS)
 
 
 def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size: int) -> Iterator[PlannedRequest]:

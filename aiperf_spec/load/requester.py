@@ -17,14 +17,13 @@ from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.load.event_loop import FairQueue
+from aiperf_spec.load.event_loop import FairQueue, sleep_until
 from aiperf_spec.load.plan import PlannedRequest
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
-from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.wire.chunk import Paths
 from aiperf_spec.wire.outcome import Timing, finish_reason, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
@@ -76,16 +75,17 @@ class Requester:
         while turn is not None:
             responses: list[ParsedResponse] | None = [] if turn.later_turns else None
             record = await self.send(turn, responses)
-            pause_ns = turn.pause_ns if record.succeeded else 0
-            over = end_ns is not None and self.clock() + pause_ns >= end_ns
+            now_ns = self.clock()
+            next_ns = turn.follows_at_ns(now_ns) if record.succeeded else now_ns
+            over = end_ns is not None and next_ns >= end_ns
             cancelled = record.error is not None and record.error.kind is ErrorKind.CANCELLED
             if over or (record.error is not None and not cancelled):
                 record.unsent_turns = turn.later_turns
             sink(record)
             if over or cancelled or not stop.may_go_on():
                 return False
-            if pause_ns:
-                await asyncio.sleep(pause_ns / NS_PER_S)
+            if next_ns > now_ns:
+                await sleep_until(next_ns, self.clock)
             turn = turn.after(responses) if responses is not None and record.succeeded else None
         return True
 

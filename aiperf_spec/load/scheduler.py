@@ -10,6 +10,7 @@ from typing import Protocol
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError, StoppedError
+from aiperf_spec.load.event_loop import sleep_until
 from aiperf_spec.load.plan import PlannedRequest, plan, requests_of
 from aiperf_spec.load.requester import Sink
 from aiperf_spec.load.stop import Stop
@@ -57,7 +58,8 @@ class PhaseRunner:
         if count == 0 or self.stop.reason is not None:
             return None
         # Each phase starts at the first prompt, so that warming up does not change what is measured.
-        endless = count is not None or config.benchmark_duration is not None
+        once = config.fixed_schedule and phase is Phase.PROFILING
+        endless = not once and (count is not None or config.benchmark_duration is not None)
         prompts = UntilFailure(self.workload.ordered() if endless else self.workload.once())
         requests = plan(prompts, count, phase, config.batch_size_text)
         slots = config.concurrency if count is None else min(config.concurrency, count)
@@ -66,7 +68,10 @@ class PhaseRunner:
             return prompts.failure
         duration, rate, cap = config.benchmark_duration, config.request_rate, config.concurrency_cap
         end_ns = None if duration is None else start_ns + round(duration * NS_PER_S)
-        if rate is None:
+        if config.fixed_schedule:
+            traced = (request.due_in_trace(start_ns) for request in requests)
+            await self._open_loop(((each, each.scheduled_ns or start_ns) for each in traced), cap, end_ns)
+        elif rate is None:
             await self._closed_loop(requests, slots, end_ns)
         else:
             number = round(rate * duration) if count is None and duration is not None else count
@@ -118,13 +123,9 @@ class PhaseRunner:
                 held[:] = [(request, due_ns)]
                 if end_ns is not None and due_ns >= end_ns:
                     return
-                # The loop's timers round, and may wake a little early.
-                while (left_ns := due_ns - self.clock()) > 0:  # noqa: ASYNC110  a clock has no event to wait for
-                    await asyncio.sleep(left_ns / NS_PER_S)
-                if slots is not None:
-                    await slots.acquire()
-                    if self._is_over(end_ns):
-                        return
+                await sleep_until(due_ns, self.clock)
+                if slots is not None and not await self._takes_slot(slots, end_ns):
+                    return
                 if not goes_on:
                     return
                 task = asyncio.create_task(send(replace(request, scheduled_ns=due_ns)))
@@ -141,6 +142,15 @@ class PhaseRunner:
         last_ns = min(stopped_ns, math.inf if end_ns is None else end_ns)
         missed = takewhile(lambda each: each[1] < last_ns, chain(held, requests))
         self.unsent = sum(1 + request.later_turns for request, _ in missed)
+
+    async def _takes_slot(self, slots: asyncio.Semaphore, end_ns: int | None) -> bool:
+        """Wait for a slot; say whether there was one before the end of the time for which requests are sent."""
+        left = None if end_ns is None else max(0.0, (end_ns - self.clock()) / NS_PER_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await slots.acquire()
+            return not self._is_over(end_ns)
+        return False
 
     async def _wait_or_cancel(self, tasks: set[asyncio.Task[None]], end_ns: int | None) -> None:
         """Wait for the tasks; cancel what is left at a stop or after the grace period, and raise what one raised."""

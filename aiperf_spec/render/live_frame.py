@@ -186,7 +186,7 @@ def _stage(progress: RunProgress, now_ns: int) -> str | None:
     if config.benchmark_duration is not None and counts.elapsed_s(now_ns) > config.benchmark_duration:
         return "grace period"
     cap = config.concurrency
-    if config.request_rate is not None or cap == 1:
+    if config.is_scheduled or cap == 1:
         return None
     if counts.total is not None and 0 < counts.total - counts.done < cap and counts.done:
         return "draining"

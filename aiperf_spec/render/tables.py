@@ -114,6 +114,11 @@ def _load(config: ProfileConfig, started: str) -> str:
     parts = []
     if config.request_rate is not None:
         parts.append(f"{config.request_rate:g} {started}/s, {config.arrival_pattern}")
+    if config.fixed_schedule:
+        first, last = config.fixed_schedule_start_offset, config.fixed_schedule_end_offset
+        parts.append("fixed schedule")
+        parts += [f"from {first:,} ms"] if first is not None else []
+        parts += [f"to {last:,} ms"] if last is not None else []
     if config.concurrency_cap is not None:
         parts.append(f"concurrency {'at most ' if parts else ''}{config.concurrency_cap}")
     if config.benchmark_duration is not None:

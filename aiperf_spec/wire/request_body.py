@@ -5,8 +5,8 @@ from typing import Any
 
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.workload.formats import MAX_TOKENS_KEYS
 from aiperf_spec.workload.prompts import Prompt, message_text
+from aiperf_spec.workload.row_settings import MAX_TOKENS_KEYS
 
 
 def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from aiperf_spec.errors import InputFileError
 from aiperf_spec.models.run import DatasetInfo
 from aiperf_spec.workload.files import LIMIT_BYTES, MAX_HELD, STDIN, PromptFile, files_of
 from aiperf_spec.workload.prompts import Prompt, order
+from aiperf_spec.workload.trace import in_trace
 
 _LOOKED_AT = 10
 """Rows of a streamed file that tell whether it has categories."""
@@ -40,6 +41,7 @@ class Workload:
         head = chain.from_iterable(islice(file.read(), _LOOKED_AT) for file in files)
         shown = head if self.prompts is None else iter(self.prompts)
         self._has_categories = any(prompt.category is not None for prompt in shown)
+        self._check_count()
         strategy = config.sampling
         if self.prompts is None and strategy is not SamplingStrategy.SEQUENTIAL:
             large = next(file for file in files if file.prompts is None)
@@ -60,13 +62,23 @@ class Workload:
             prompts = [prompt for prompt in prompts if self._is_wanted(prompt)]
             if not prompts:
                 raise self._no_such_category(present)
+        if self._config.fixed_schedule:
+            prompts = list(in_trace(sorted(prompts, key=lambda prompt: prompt.due_ms or 0.0), self._config))
         number = self._config.num_prompts
         if number is not None and number > len(prompts):
             message = f"--num-prompts {number}: there are {len(prompts)}"
-            raise InputFileError(message, "--request-count sends prompts more than once")
+            again = None if self._config.fixed_schedule else "--request-count sends prompts more than once"
+            raise InputFileError(message, again)
         if number is None or self._config.sampling is SamplingStrategy.SEQUENTIAL:
             return tuple(prompts[:number])
         return tuple(random.Random(self._config.random_seed).sample(prompts, number))
+
+    def _check_count(self) -> None:
+        turns, count = self.info.turns, self._config.request_count
+        if self._config.fixed_schedule and turns is not None and count is not None and count > turns:
+            raise InputFileError(
+                f"--request-count {count}: --fixed-schedule sends each request of the file once, and there are {turns}"
+            )
 
     def _is_wanted(self, prompt: Prompt) -> bool:
         return not self._categories or _plain(prompt.category) in self._categories
@@ -90,7 +102,11 @@ class Workload:
         return self._stream() if self.prompts is None else islice(self.ordered(), len(self.prompts))
 
     def _stream(self) -> Iterator[Prompt]:
-        sent = 0
+        wanted = in_trace(self._wanted(), self._config) if self._config.fixed_schedule else self._wanted()
+        return islice(wanted, self._config.num_prompts)
+
+    def _wanted(self) -> Iterator[Prompt]:
+        none = True
         present: Counter[str | None] = Counter()
         for prompt in chain.from_iterable(file.read() for file in self._files):
             if not self._is_wanted(prompt):
@@ -98,11 +114,9 @@ class Workload:
                 if len(present) < _LISTED:
                     present[prompt.category] += 1
                 continue
-            sent += 1
+            none = False
             yield prompt
-            if sent == self._config.num_prompts:
-                return
-        if not sent:
+        if none:
             raise self._no_such_category(present)
 
     @property

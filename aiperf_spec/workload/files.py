@@ -13,8 +13,9 @@ from typing import BinaryIO, cast
 from aiperf_spec.config.choices import DatasetSelector, DatasetType
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
-from aiperf_spec.workload.formats import EXPECTED, RowFaultError, detect, to_prompt, unsent_fields
+from aiperf_spec.workload.formats import EXPECTED, detect, to_prompt
 from aiperf_spec.workload.prompts import Prompt, hashed
+from aiperf_spec.workload.row_settings import RowFaultError, unsent_fields
 from aiperf_spec.workload.rows import FileKind, Row, rows
 
 LIMIT_BYTES = 64 * 1024 * 1024
@@ -95,16 +96,16 @@ class PromptFile:
             raise InputFileError(f"{self._shown()} holds no prompt{bad}", f"each line is {EXPECTED[self.type]}")
 
     def _prompt(self, row: Row) -> Prompt | None:
-        fault = row.fault
+        fault, timed = row.fault, self._config.fixed_schedule
         if fault is None:
             identity = f"{self._id_prefix}line-{row.number}"
             try:
-                prompt = to_prompt(row.value, self.type, identity, self._config.endpoint_type)
+                prompt = to_prompt(row.value, self.type, identity, self._config.endpoint_type, is_timed=timed)
             except RowFaultError as error:
                 fault = str(error)
             else:
                 self._check_request(prompt, row)
-                self.unsent_fields |= unsent_fields(row.value, self.type)
+                self.unsent_fields |= unsent_fields(row.value, self.type, is_timed=timed)
                 return prompt
         if self._config.skip_bad_lines:
             return None

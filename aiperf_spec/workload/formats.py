@@ -7,12 +7,22 @@ MT-Bench (FastChat `question.jsonl`), ShareGPT (`ShareGPT_V3_unfiltered_cleaned_
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from aiperf_spec.config.choices import DatasetType, EndpointType
 from aiperf_spec.workload.prompts import Messages, Prompt, TurnSettings
+from aiperf_spec.workload.row_settings import (
+    CARRIED,
+    RowFaultError,
+    body_of,
+    extra_fields,
+    timestamp_ms,
+    token_limit,
+    turn_settings,
+)
 
 _TEXT = '{"text": "..."}, {"prompt": "..."} or {"messages": [...]}'
 _QUESTION = '{"question_id": 81, "category": "...", "turns": ["...", "..."]}'
@@ -31,23 +41,9 @@ EXPECTED: dict[DatasetType, str] = {
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH"
 """How a SPEED-Bench prompt begins until its preparation has fetched the real text."""
 
-MAX_TOKENS_KEYS = ("max_tokens", "max_completion_tokens")
-_CARRIED = ("tools", "tool_choice")
-"""Keys beside `messages` that change what a chat template makes of them."""
 _BODY_KEYS = {"stream", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "n"}
-_UNSENT = (
-    *("timestamp", "input_length", "hash_ids", "texts", "audio", "audios", "video", "videos", "lora", "lora_name"),
-    *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "n", "min_tokens", "ignore_eos", "response_format"),
-)
-"""Fields beside a prompt by which other tools set something; in a request body they stand under `extra`."""
-_MAX_DELAY_MS = 86_400_000
-_SET_ELSEWHERE = ("model", "stream", "stream_options", "messages", "prompt")
 _USERS = ("human", "user")
 _ANSWERS = ("gpt", "assistant", "chatgpt", "model", "bing", "bard")
-
-
-class RowFaultError(ValueError):
-    """Say what is wrong with one row."""
 
 
 def detect(rows: Iterable[Any]) -> set[DatasetType]:
@@ -66,24 +62,36 @@ def _look(row: dict[str, Any]) -> DatasetType | None:
         if "model" in row and _BODY_KEYS & row.keys():
             return DatasetType.RAW_PAYLOAD
         return DatasetType.SPEED_BENCH if {"question_id", "category"} <= row.keys() else DatasetType.SINGLE_TURN
-    return DatasetType.SINGLE_TURN if "text" in row or "prompt" in row else None
+    if body_of(row) is not row:
+        return DatasetType.RAW_PAYLOAD
+    return DatasetType.SINGLE_TURN if {"text", "prompt", "text_input"} & row.keys() else None
 
 
-def to_prompt(row: Any, kind: DatasetType, fallback_id: str, endpoint: EndpointType) -> Prompt:
-    """Return the row's prompt; `fallback_id` names it where the row does not. Raises `RowFaultError`."""
+def to_prompt(
+    row: Any, kind: DatasetType, fallback_id: str, endpoint: EndpointType, *, is_timed: bool = False
+) -> Prompt:
+    """Return the row's prompt; `fallback_id` names it where the row does not. Raises `RowFaultError`.
+
+    `is_timed` says that rows are sent at their timestamps: then each needs one.
+    """
     if not isinstance(row, dict):
         raise RowFaultError(f"a {type(row).__name__}, not an object")
     if kind is DatasetType.RAW_PAYLOAD:
-        return _raw_payload(row, fallback_id, endpoint)
+        prompt = _raw_payload(body_of(row), fallback_id, endpoint)
+        return replace(prompt, due_ms=timestamp_ms(row)) if is_timed else prompt
     category = row.get("category")
     if category is not None and not isinstance(category, str):
         raise RowFaultError(f"category must be a string, got {category!r}")
     turns, extra = _TURNS[kind](row)
-    extra = {**extra, **_extra(row)}
-    whole = TurnSettings(_output_length(row), extra or None)
+    extra = {**extra, **extra_fields(row)}
+    whole = TurnSettings(token_limit(row), extra or None)
     settings = [whole] * len(turns)
     if kind is DatasetType.MULTI_TURN:
-        settings = [_settings(turn, f"turns[{number}]", whole) for number, turn in enumerate(row["turns"])]
+        named = enumerate(row["turns"])
+        settings = [turn_settings(turn, f"turns[{number}]", whole, is_timed=is_timed) for number, turn in named]
+    due_ms = None
+    if is_timed and (due_ms := settings[0].due_ms) is None:
+        due_ms = timestamp_ms(row)
     if isinstance(system := row.get("system"), str) and system and "messages" not in row:
         turns[0] = ({"role": "system", "content": system}, *_as_messages(turns[0]))
     if endpoint is not EndpointType.CHAT and any(_has_image(turn) for turn in turns):
@@ -94,7 +102,7 @@ def to_prompt(row: Any, kind: DatasetType, fallback_id: str, endpoint: EndpointT
     first, *later = turns
     if later and any(isinstance(n := (each.extra or {}).get("n"), int | float) and n > 1 for each in settings):
         raise RowFaultError("a conversation goes on from one answer, but extra.n asks for more")
-    first_settings = settings[0]._replace(delay_ms=0.0)
+    first_settings = settings[0]._replace(delay_ms=0.0, due_ms=None)
     return Prompt(
         identity,
         text=first if isinstance(first, str) else None,
@@ -104,6 +112,7 @@ def to_prompt(row: Any, kind: DatasetType, fallback_id: str, endpoint: EndpointT
         extra=first_settings.extra,
         later=tuple(_as_messages(turn) for turn in later),
         later_settings=() if settings[1:] == [first_settings] * len(later) else tuple(settings[1:]),
+        due_ms=due_ms,
     )
 
 
@@ -121,54 +130,6 @@ def _identity(row: dict[str, Any], fallback: str) -> str:
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
     return fallback
-
-
-def _output_length(row: dict[str, Any], within: str = "") -> int | None:
-    # AIPerf's name, that of vLLM's custom data sets, and those of request bodies.
-    for key in ("output_length", "output_tokens", *MAX_TOKENS_KEYS):
-        if (value := row.get(key)) is not None:
-            if type(value) is not int or value < 1:
-                raise RowFaultError(f"{within}{key} must be a whole number of tokens from 1, got {value!r}")
-            return value
-    return None
-
-
-def _settings(turn: Any, name: str, whole: TurnSettings) -> TurnSettings:
-    if not isinstance(turn, dict):
-        return whole
-    delay = turn.get("delay")
-    if delay is not None and not (type(delay) in (int, float) and 0 <= delay <= _MAX_DELAY_MS):
-        raise RowFaultError(f"{name}.delay must be milliseconds from 0 to {_MAX_DELAY_MS:,}, got {delay!r}")
-    extra = {**(whole.extra or {}), **_extra(turn)}
-    return TurnSettings(_output_length(turn, f"{name}.") or whole.output_length, extra or None, float(delay or 0))
-
-
-def unsent_fields(row: Any, kind: DatasetType) -> set[str]:
-    """Return the fields of a row that other tools read as settings, and that are not sent."""
-    if not isinstance(row, dict) or kind is DatasetType.RAW_PAYLOAD:
-        return set()
-    found = {key for key in (*_UNSENT, "delay") if row.get(key) is not None}
-    if "messages" not in row:
-        found |= {key for key in _CARRIED if row.get(key) is not None}
-    elif row.get("system") is not None:
-        found.add("system")
-    if kind is DatasetType.MULTI_TURN:
-        for number, turn in enumerate(row["turns"]):
-            asking = _UNSENT if number else (*_UNSENT, "delay")
-            found |= {f"turns[].{key}" for key in asking if isinstance(turn, dict) and turn.get(key) is not None}
-    return found
-
-
-def _extra(row: dict[str, Any]) -> dict[str, Any]:
-    value = row.get("extra")
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise RowFaultError("extra must be an object: fields of the request body")
-    for key in _SET_ELSEWHERE:
-        if key in value:
-            raise RowFaultError(f"extra may not set {key!r}: options do, for the whole run")
-    return value
 
 
 def _check_sendable(values: Any) -> None:
@@ -201,11 +162,13 @@ def _messages(value: Any, name: str = "messages") -> Messages:
 
 
 def _carried(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in _CARRIED if row.get(key) is not None}
+    return {key: row[key] for key in CARRIED if row.get(key) is not None}
 
 
 def _single_turn(row: dict[str, Any]) -> _Turns:
-    given = [key for key in ("text", "prompt", "messages") if key in row]
+    given = [key for key in ("text", "prompt", "text_input", "messages") if key in row]
+    if not given and "input_length" in row:
+        raise RowFaultError("input_length without a text, which is not made up here (text_input holds one in a trace)")
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise RowFaultError(f"expected one of text, prompt and messages, found {found}")

@@ -15,11 +15,12 @@ Messages = tuple[dict[str, Any], ...]
 
 
 class TurnSettings(NamedTuple):
-    """What one turn of a conversation asks for: settings as a prompt has them, and the pause before it."""
+    """What one turn of a conversation asks for: settings as a prompt has them, and when it is sent."""
 
     output_length: int | None
     extra: Mapping[str, Any] | None
     delay_ms: float = 0.0
+    due_ms: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,6 +45,8 @@ class Prompt:
     """One for each later turn; empty where they ask for what the first one does, at once."""
     delay_ms: float = 0.0
     """How long the user takes before this turn, from the end of the answer before."""
+    due_ms: float | None = None
+    """When this turn is due, after the start of the trace; None without `--fixed-schedule`."""
     content_hash: str = field(default="", compare=False, repr=False)
     """Of what the model reads, whatever id and settings its row has; all turns of a conversation have their first's."""
 
@@ -62,6 +65,7 @@ class Prompt:
             output_length=settings.output_length,
             extra=settings.extra,
             delay_ms=settings.delay_ms,
+            due_ms=settings.due_ms,
             later=self.later[1:],
             later_settings=self.later_settings[1:],
         )

@@ -18,7 +18,8 @@ _GAP = re.compile(r"[\s,]*")
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 _STRUCTURED = ("messages", "turns", "conversations", "extra", "tools")
 """CSV columns that hold JSON."""
-_NUMBERS = ("output_length", "output_tokens", "max_tokens", "max_completion_tokens")
+_NUMBERS = ("output_length", "output_tokens", "max_tokens", "max_completion_tokens", "timestamp")
+_NUMBER = re.compile(r"\s*\d+(\.\d+)?\s*", re.ASCII)
 
 
 class FileKind(StrEnum):
@@ -184,7 +185,9 @@ def _from_cells(header: list[str], cells: list[str], number: int) -> Row:
 def _value(name: str, cell: str) -> Any:
     if name in _STRUCTURED:
         return json.loads(cell)
-    return int(cell) if name in _NUMBERS and cell.strip().isdecimal() else cell
+    if name not in _NUMBERS or not _NUMBER.fullmatch(cell):
+        return cell
+    return float(cell) if "." in cell else int(cell)
 
 
 _READERS = {FileKind.JSONL: _jsonl, FileKind.JSON: _json, FileKind.CSV: _csv}

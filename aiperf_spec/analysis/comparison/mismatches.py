@@ -71,6 +71,8 @@ class RunSettings:
     concurrency: int | None = None
     rate: float | None = None
     """Requests a second, where they were sent at a rate."""
+    is_traced: bool = False
+    """Whether they were sent at the times of a trace."""
     prompts: str | None = None
     """The name of the file, or of the built-in set."""
     prompts_path: str | None = None
@@ -153,9 +155,8 @@ def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:
             found.append(Mismatch(kind, str(before), str(after)))
     if same_prompts(mine, theirs) is False:
         found.append(Mismatch(MismatchKind.PROMPTS, *(_prompts(settings) for settings in (mine, theirs))))
-    if mine.rate != theirs.rate:
-        rates = [f"--request-rate {rate:g}" if rate is not None else "no rate" for rate in (mine.rate, theirs.rate)]
-        found.append(Mismatch(MismatchKind.CONCURRENCY, *rates))
+    if (before := _arrivals(mine)) != (after := _arrivals(theirs)):
+        found.append(Mismatch(MismatchKind.CONCURRENCY, before, after))
     if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
         bodies = mine.sampling, theirs.sampling
         keys = [key for key in sorted({*bodies[0], *bodies[1]}) if bodies[0].get(key) != bodies[1].get(key)]
@@ -167,6 +168,12 @@ def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:
 def _prompts(settings: RunSettings) -> str:
     named = settings.prompts_path or settings.prompts or "unknown"
     return f"{named}, {' '.join(settings.prompt_hashes)}" if settings.prompt_hashes else named
+
+
+def _arrivals(settings: RunSettings) -> str:
+    if settings.is_traced:
+        return "--fixed-schedule"
+    return "no rate" if settings.rate is None else f"--request-rate {settings.rate:g}"
 
 
 def _concurrency(settings: RunSettings) -> str | None:

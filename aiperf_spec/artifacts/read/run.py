@@ -184,6 +184,7 @@ def run_settings(summary: SummaryFile) -> RunSettings:
         streaming=summary.streaming,
         concurrency=phases[0].concurrency if phases else None,
         rate=phases[0].rate if phases else None,
+        is_traced=bool(phases) and phases[0].type == "fixed_schedule",
         prompts=dataset.name if dataset.path is None else Path(dataset.path).name,
         prompts_path=dataset.path,
         prompt_hashes=tuple(summary.prompt_file_hashes) or None,

@@ -85,6 +85,7 @@ class Phase(Tolerant):
     """A phase of the load."""
 
     kind: str | None = None
+    type: str | None = None
     concurrency: Count | None = None
     requests: Count | None = None
     rate: Number | None = None

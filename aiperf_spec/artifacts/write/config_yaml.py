@@ -46,6 +46,11 @@ def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
         fields["tokenizer"] = _escaped(str(Path(config.tokenizer).absolute()))
     if config.concurrency_cap is None:
         del fields["concurrency"]  # on a schedule, saying it would set a limit
+    excluded = ["arrival_pattern"] if config.fixed_schedule else ["fixed_schedule", "fixed_schedule_auto_offset"]
+    if config.fixed_schedule_start_offset is not None:
+        excluded.append("fixed_schedule_auto_offset")
+    for name in excluded:
+        del fields[name]
     fields["dataset_sampling_strategy"] = str(config.sampling)
     benchmark: dict[str, Any] = {
         "models": fields["model"],

@@ -114,8 +114,10 @@ def _category(category: CategorySummary) -> dict[str, Any]:
 def input_config(result: RunResult) -> dict[str, Any]:
     """Return the configuration in AIPerf's nesting; it holds no secret."""
     config = result.config
-    rate = {} if config.request_rate is None else {"rate": config.request_rate}
-    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **rate)]
+    how: dict[str, Any] = {} if config.request_rate is None else {"rate": config.request_rate}
+    if config.fixed_schedule:
+        how["type"] = "fixed_schedule"
+    phases = [_phase(config, "profiling", config.request_count or len(result.profiled()), **how)]
     if config.warmup_request_count:
         phases.insert(0, _phase(config, "warmup", config.warmup_request_count, exclude_from_results=True))
     limit = {} if config.max_tokens is None else {"max_tokens": config.max_tokens}
