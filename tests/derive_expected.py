@@ -30,6 +30,8 @@ def request_of(path: Path) -> dict[str, Any]:
         request: dict[str, Any] = {"model": "m", "stream": path.suffix == ".sse"}
         if "n2" in path.stem.split("-"):
             request["n"] = 2
+        if "2prompts" in path.stem:
+            return {**request, "prompt": ["hi", "ho"]}
         if path.stem.startswith("chat"):
             return {**request, "messages": [{"role": "user", "content": "hi"}]}
         return {**request, "prompt": "hi"}
@@ -48,7 +50,8 @@ def events_of(path: Path) -> list[dict[str, Any]]:
     if not text.startswith(("data:", "event:", ":")):
         return [json.loads(text)]
     lines = [line[6:] for line in text.split("\n") if line.startswith("data: ")]
-    return [json.loads(line) for line in lines if line != "[DONE]"]
+    events = [json.loads(line) for line in lines if line != "[DONE]"]
+    return [event for event in events if event is not None]
 
 
 def texts_of(event: dict[str, Any]) -> tuple[str, str]:
@@ -87,17 +90,44 @@ def record_of(engine: str, stats: dict[str, Any], completion_tokens: int | None)
         return "malformed"
     return {
         "engine": engine,
-        "length": round(stats["mean_acceptance_length"] if engine == "vllm" else 1 + accepted / steps, 4),
+        "length": round(stats.get("mean_acceptance_length", 1 + accepted / steps), 4),
         "rate": round(accepted / drafted, 4),
         "histogram": {str(i): count for i, count in enumerate(histogram) if count},
         "accepted": accepted,
         "drafted": drafted,
         "steps": steps,
-        "k": None if engine == "sglang" else stats["num_spec_tokens"],
+        "k": stats.get("num_spec_tokens"),
         "completion_tokens": completion_tokens,
         "per_step_accepted": stats.get("per_step_accepted"),
         "per_step_drafted": stats.get("per_step_drafted"),
     }
+
+
+def llama_cpp_of(events: list[dict[str, Any]], completion_tokens: int | None) -> dict[str, Any]:
+    """Return what llama.cpp's timings say: a record where every token brought them, else the totals."""
+    timings = [event["timings"] for event in events if "timings" in event]
+    by_token = {t["predicted_n"]: (t.get("draft_n", 0), t.get("draft_n_accepted", 0)) for t in timings}
+    last = max(by_token)
+    drafted, accepted = by_token[last]
+    if not drafted:
+        return {"drop": "zero_step"}
+    if [*by_token] != [*range(1, last + 1)]:
+        totals = {"drafted": drafted, "accepted": accepted, "steps": [1, min(drafted, last - 1 - accepted)]}
+        return {"drop": "totals_only", "totals": {**totals, "completion_tokens": completion_tokens or last}}
+    counts = list(by_token.values())
+    grown = [(d - e, a - b) for (d, a), (e, b) in zip(counts[1:], counts[:-1], strict=True) if d > e]
+    per_step = [a for _, a in grown]
+    stats = {
+        "acceptance_histogram": [per_step.count(i) for i in range(max(per_step) + 1)],
+        "num_spec_steps": len(grown),
+        "num_accepted_draft_tokens": accepted,
+        "num_draft_tokens": drafted,
+        "mean_acceptance_length": 1 + accepted / len(grown),
+        "num_spec_tokens": None,
+        "per_step_accepted": per_step,
+        "per_step_drafted": [d for d, _ in grown],
+    }
+    return {"record": record_of("llama_cpp", stats, completion_tokens)}
 
 
 def expected_of(path: Path) -> dict[str, Any]:
@@ -115,7 +145,7 @@ def expected_of(path: Path) -> dict[str, Any]:
     usages = [event["usage"] for event in events if event.get("usage")]
     usage = usages[-1] if usages else None
     row: dict[str, Any] = {
-        "events": len(events) + path.read_bytes().count(b"data: [DONE]"),
+        "events": len(events) + sum(map(path.read_bytes().count, (b"data: [DONE]", b"data: null"))),
         "contents": sum(1 for text, reasoning in texts if text or reasoning),
         "text": "".join(text for text, _ in texts),
         "reasoning": "".join(reasoning for _, reasoning in texts),
@@ -125,6 +155,8 @@ def expected_of(path: Path) -> dict[str, Any]:
     prompts = request.get("prompt")
     if request.get("n", 1) > 1 or (isinstance(prompts, list) and len(prompts) > 1):
         return {**row, "drop": "multi_sequence"}
+    if engine == "llama_cpp":
+        return {**row, **llama_cpp_of(events, usage and usage["completion_tokens"])}
     if not payloads:
         return {**row, "drop": "absent"}
     result = record_of(engine, payloads[-1], usage and usage["completion_tokens"])

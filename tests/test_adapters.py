@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEDecoder, SSEEvent
@@ -31,6 +33,7 @@ ADAPTERS: dict[str, type[SpecDecodeAdapterProtocol]] = {
     "vllm": VLLMAdapter,
     "tensorrt_llm": TensorRTLLMAdapter,
     "sglang": SGLangAdapter,
+    "llama_cpp": LlamaCppAdapter,
 }
 PATHS = AdapterRegistry(BUILT_IN).payload_paths
 
@@ -55,6 +58,7 @@ def single_payloads(path: Path) -> list[dict[str, Any]]:
         places = [(event.get("metrics") or {}).get("speculative_decoding")]
         places.append((event.get("sglext") or {}).get("spec_tokens_details"))
         places += [choice.get("speculative_decoding") for choice in event.get("choices") or []]
+        places.append(event.get("timings"))
         here = [place for place in places if place]
         if len(here) == 1 and isinstance(here[0], dict):
             found += here
@@ -80,6 +84,7 @@ def test_what_an_adapter_returns_is_sound(path: Path, name: str) -> None:
         assert record is None
     if record is not None:
         assert record.engine == name
+    if isinstance(record, SpecDecodeAcceptanceRecord):
         assert broken_identities(record.model_dump()) == set()
 
 
@@ -190,6 +195,19 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "per_step_accepted": None,
         "per_step_drafted": None,
     },
+    "llama_cpp/ngram-completions-stream-timings-per-token-usage.sse": {
+        "engine": "llama_cpp",
+        "mean_acceptance_length": 3.0,  # 1 + 10 / 5
+        "draft_acceptance_rate": 0.43478260869565216,
+        "acceptance_histogram": {0: 1, 1: 1, 2: 2, 5: 1},
+        "num_accepted_draft_tokens": 10,
+        "num_draft_tokens": 23,
+        "num_spec_steps": 5,
+        "num_spec_tokens": None,
+        "completion_tokens": 64,
+        "per_step_accepted": (5, 0, 2, 1, 2),
+        "per_step_drafted": (5, 5, 5, 5, 3),
+    },
     "tensorrt_llm/chat-nonstream-null-bound.json": {
         "engine": "tensorrt_llm",
         "mean_acceptance_length": 2.1,
@@ -209,7 +227,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_record_of_a_capture(name: str) -> None:
     record = ADAPTERS[name.partition("/")[0]].adapt(responses_of(WIRE / name))
-    assert record is not None
+    assert isinstance(record, SpecDecodeAcceptanceRecord)
     assert record.model_dump() == EXPECTED[name]
 
 
@@ -259,7 +277,9 @@ ENGINES = [*PAYLOADS]
 
 def adapt(name: str, *payloads: Any, usage: Usage | None = None) -> SpecDecodeAcceptanceRecord | None:
     responses = [ParsedResponse(at, spec_decode_stats=payload) for at, payload in enumerate(payloads)]
-    return ADAPTERS[name].adapt([*responses, ParsedResponse(99, usage=usage)])
+    record = ADAPTERS[name].adapt([*responses, ParsedResponse(99, usage=usage)])
+    assert not isinstance(record, DraftTotals)
+    return record
 
 
 @pytest.mark.parametrize("name", ENGINES)

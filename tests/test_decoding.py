@@ -12,6 +12,7 @@ import pytest
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.decoding import Decoding, decoding, likely_steps
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import last_usage
 from aiperf_spec.models.run import RequestRecord
 from tests.records import record
@@ -24,6 +25,7 @@ def captured(name: str) -> RequestRecord:
     report, reason = AdapterRegistry(BUILT_IN).read(responses, several_sequences=False)
     usage = last_usage(responses)
     assert usage is not None
+    assert not isinstance(report, DraftTotals)
     made = record(0, start=0, contents=(1, 2), tokens=usage.completion_tokens, reason=reason)
     return replace(made, acceptance=report)
 

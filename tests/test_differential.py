@@ -14,6 +14,7 @@ from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.artifacts.write.summary_files import _metrics as exported_metrics
 from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.wire.chunk import parse_event
@@ -78,6 +79,7 @@ def our_record(index: int, raw: dict[str, Any]) -> RequestRecord:
     usage = last_usage(responses)
     assert usage is not None
     acceptance, reason = registry.read(responses, several_sequences=asks_for_several_sequences(raw["payload"]))
+    assert not isinstance(acceptance, DraftTotals)
     return RequestRecord(
         index=index,
         phase=Phase(metadata["benchmark_phase"]),

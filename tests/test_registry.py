@@ -24,12 +24,13 @@ from aiperf_spec.adapters.registry import (
 )
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.identities import broken_identities
 
-Verdict = tuple[SpecDecodeAcceptanceRecord | None, DropReason | None]
+Verdict = tuple[SpecDecodeAcceptanceRecord | DraftTotals | None, DropReason | None]
 
 # Steps, in order: accepted 2 of 3, 0 of 3, 1 of 2, 0 of 2. Every engine tells the same story of them.
 PAYLOADS: dict[str, dict[str, Any]] = {
@@ -133,7 +134,7 @@ def dropped(reason: DropReason) -> tuple[Verdict, list[str]]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_yields_the_same_record(engine: str) -> None:
     (record, reason), warnings = read(PAYLOADS[engine])
-    assert record is not None
+    assert isinstance(record, SpecDecodeAcceptanceRecord)
     assert (reason, warnings) == (None, [])
     assert record.engine == engine
     assert record.mean_acceptance_length == 1.75
@@ -584,8 +585,9 @@ def test_any_payload_is_a_sound_record_or_a_reason(stats: list[Any], usage: Usag
     responses = [TOKEN, *map(response, stats), ParsedResponse(9, usage=usage)]
     for _ in range(2):
         record, reason = registry.read(responses, several_sequences=False)
-        assert (record is None) is (reason is not None)
-        if record is not None:
+        assert (reason is None) is isinstance(record, SpecDecodeAcceptanceRecord)
+        assert (reason is DropReason.TOTALS_ONLY) is isinstance(record, DraftTotals)
+        if isinstance(record, SpecDecodeAcceptanceRecord):
             assert broken_identities(record.model_dump()) == set()
             assert record.num_spec_steps > 0
         # Built-in adapters are ours: they answer for whatever a server sends and do not lean on the guard.

@@ -14,6 +14,7 @@ import pytest
 from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.config.choices import EndpointType, ExportLevel
 from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.profiling import Hooks, profile_async
@@ -109,6 +110,17 @@ def check_record(record: RequestRecord, expected: dict[str, Any] | None) -> None
     assert figures_of(record) == expected
 
 
+def check_totals(totals: DraftTotals | None, expected: dict[str, Any] | None) -> None:
+    assert (totals is None) is (expected is None)
+    if totals is not None:
+        assert {
+            "drafted": totals.num_draft_tokens,
+            "accepted": totals.num_accepted_draft_tokens,
+            "steps": [totals.fewest_steps, totals.most_steps],
+            "completion_tokens": totals.completion_tokens,
+        } == expected
+
+
 def check(record: RequestRecord, expected: dict[str, Any], *, streaming: bool) -> None:
     if "error" in expected:
         assert record.error is not None
@@ -120,6 +132,7 @@ def check(record: RequestRecord, expected: dict[str, Any], *, streaming: bool) -
     assert record.status == 200
     assert record.drop_reason == expected.get("drop")
     check_record(record, expected.get("record"))
+    check_totals(record.draft_totals, expected.get("totals"))
     usage = record.usage
     assert (usage and [usage.prompt_tokens, usage.completion_tokens]) == (expected["usage"] and expected["usage"][:2])
     responses = responses_of(record)
@@ -210,6 +223,26 @@ BY_HAND: dict[str, dict[str, Any]] = {
         "k": None,
         "completion_tokens": 40,
     },
+    "llama_cpp/chat-stream-timings-per-token-usage.sse": {
+        "length": 1.9167,  # the server's log: "mean len = 1.92"
+        "rate": 0.1947,
+        "histogram": {"0": 13, "1": 6, "2": 3, "5": 2},
+        "accepted": 22,
+        "drafted": 113,
+        "steps": 24,
+        "k": None,
+        "completion_tokens": 48,
+    },
+    "llama_cpp/ngram-completions-stream-timings-per-token-usage.sse": {
+        "length": 3.0,
+        "rate": 0.4348,
+        "histogram": {"0": 1, "1": 1, "2": 2, "5": 1},
+        "accepted": 10,
+        "drafted": 23,
+        "steps": 5,
+        "k": None,
+        "completion_tokens": 64,
+    },
     "tensorrt_llm/chat-stream-n1-usage.sse": {
         "length": 2.5,
         "rate": 0.5,
@@ -245,6 +278,16 @@ def test_the_table_by_hand(name: str) -> None:
         ("sglang/chat-stream-error-midstream-usage.sse", "error", "server_error"),
         ("sglang/chat-stream-error-midstream-usage.sse", "message", "Request running timeout reached."),
         ("sglang/completions-stream-abort-graceful-usage.sse", "error", "aborted"),
+        ("llama_cpp/chat-nonstream.json", "drop", "totals_only"),
+        (
+            "llama_cpp/chat-nonstream.json",
+            "totals",
+            {"drafted": 113, "accepted": 22, "steps": [1, 25], "completion_tokens": 48},
+        ),
+        ("llama_cpp/chat-stream-nousage.sse", "drop", "totals_only"),
+        ("llama_cpp/chat-nonstream-maxtokens1.json", "drop", "zero_step"),
+        ("llama_cpp/chat-stream-n2-usage.sse", "drop", "multi_sequence"),
+        ("llama_cpp/completions-stream-2prompts-usage.sse", "drop", "multi_sequence"),
         ("vllm/chat-error-unknown-model.json", "error", "http_status"),
         ("vllm/chat-stream-zerostep-usage.sse", "text", "H"),
         ("vllm/chat-stream-n1-usage.sse", "usage", [49, 96, 145]),

@@ -58,7 +58,7 @@ def test_a_figure_that_is_none(value: Any) -> None:
     assert read(dict.fromkeys(FIELDS, value)) is None
 
 
-@pytest.mark.parametrize("capture", [path.name for path in captures() if "timing" in path.name])
+@pytest.mark.parametrize("capture", [p.name for p in captures() if p.parent.name == "vllm" and "timing" in p.name])
 def test_captures(capture: str) -> None:
     """Hold what is read against the bytes: figures come with one sequence, mean_itl_ms from two tokens on."""
     events = events_of(WIRE / "vllm" / capture)
@@ -71,6 +71,19 @@ def test_captures(capture: str) -> None:
     sent = next(event["metrics"] for event in events if event.get("metrics"))
     assert {name: getattr(timing, name) for name in FIELDS} == {name: sent.get(name) for name in FIELDS}
     assert (timing.mean_itl_ms is None) is ("zerostep" in capture)
+
+
+@pytest.mark.parametrize("capture", ["chat-stream-timings-per-token-usage.sse", "completions-nonstream.json"])
+def test_the_last_of_llama_cpps_running_times_counts(capture: str) -> None:
+    events = events_of(WIRE / "llama_cpp" / capture)
+    parsed = [parse_event(SSEEvent(json.dumps(event).encode()), 0, (), ENGINES.timing_paths) for event in events]
+    sent = events[-1]["timings"]
+    assert sent["predicted_n"] in (40, 48)
+    assert ENGINES.server_timing([each for each in parsed if each is not None]) == ServerTiming(
+        time_to_first_token_ms=sent["prompt_ms"],
+        generation_time_ms=sent["predicted_ms"],
+        mean_itl_ms=sent["predicted_per_token_ms"],
+    )
 
 
 def streamed(index: int, timing: ServerTiming | None = None) -> RequestRecord:

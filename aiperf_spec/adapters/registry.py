@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
 from aiperf_spec.adapters.description import EngineDescription, Engines
+from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
@@ -20,6 +21,7 @@ from aiperf_spec.adapters.version_watch import VersionWatch
 from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import ServerTiming
 
@@ -27,6 +29,7 @@ ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
 PLUGINS_VARIABLE = "SPEC_PROFILE_PLUGINS"
 
 T = TypeVar("T")
+Report = SpecDecodeAcceptanceRecord | DraftTotals
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,11 +45,17 @@ class Adapter:
         """What the adapter says of its engine; a plug-in need not say anything."""
         return getattr(self.implementation, "engine_description", None)
 
+    @property
+    def reads_running_totals(self) -> bool:
+        """Whether the adapter reads every object of a response and not the last alone."""
+        return getattr(self.implementation, "reads_running_totals", False) is True
+
 
 BUILT_IN: tuple[Adapter, ...] = (
     Adapter("vllm", VLLMAdapter),
     Adapter("tensorrt_llm", TensorRTLLMAdapter),
     Adapter("sglang", SGLangAdapter),
+    Adapter("llama_cpp", LlamaCppAdapter),
 )
 
 
@@ -93,8 +102,8 @@ class AdapterRegistry:
 
     def read(
         self, responses: list[ParsedResponse], *, several_sequences: bool
-    ) -> tuple[SpecDecodeAcceptanceRecord | None, DropReason | None]:
-        """Return the request's record, or the reason why it has none.
+    ) -> tuple[Report | None, DropReason | None]:
+        """Return the request's record, or the reason why it has none; with `totals_only`, the totals.
 
         `several_sequences` says that the request body asked for more than one: it is believed before the response,
         because a sibling that never drafted sends nothing.
@@ -107,10 +116,12 @@ class AdapterRegistry:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):
             return None, DropReason.MULTI_SEQUENCE
-        claims = [adapter for adapter in self.adapters if self._claims(adapter, reporting)]
+        # Objects are told apart by their keys, and thousands of one response have the same.
+        kinds = list({_keys(each.spec_decode_stats): each for each in reporting}.values())
+        claims = [adapter for adapter in self.adapters if self._claims(adapter, kinds)]
         if len(claims) < 2:
             described = (adapter.description for adapter in claims or self.adapters)
-            self._versions.compare_payloads(reporting, [each for each in described if each is not None])
+            self._versions.compare_payloads(kinds, [each for each in described if each is not None])
         if not claims:
             return None, DropReason.UNRECOGNIZED
         if len(claims) > 1:
@@ -121,29 +132,31 @@ class AdapterRegistry:
 
     def _adapt(
         self, adapter: Adapter, responses: list[ParsedResponse], reporting: list[ParsedResponse]
-    ) -> tuple[SpecDecodeAcceptanceRecord | None, DropReason | None]:
-        record = self._record(adapter, responses)
-        if record is None:
+    ) -> tuple[Report | None, DropReason | None]:
+        report = self._report(adapter, responses)
+        if report is None:
             return None, DropReason.MALFORMED
         last = reporting[-1].spec_decode_stats
-        for earlier in reporting[:-1]:
+        for earlier in () if adapter.reads_running_totals else reporting[:-1]:
             if _same(earlier.spec_decode_stats, last):
                 continue
-            snapshot = self._record(adapter, [earlier])
-            if snapshot is not None and not _contains(record, snapshot):
+            snapshot = self._report(adapter, [earlier])
+            if snapshot is not None and not _contains(report, snapshot):
                 return None, DropReason.MULTI_SEQUENCE
-        if record.num_spec_steps == 0:
+        if isinstance(report, DraftTotals):
+            return report, DropReason.TOTALS_ONLY
+        if report.num_spec_steps == 0:
             return None, DropReason.ZERO_STEP
-        return record, None
+        return report, None
 
-    def _record(self, adapter: Adapter, responses: list[ParsedResponse]) -> SpecDecodeAcceptanceRecord | None:
-        record = self._guarded(
+    def _report(self, adapter: Adapter, responses: list[ParsedResponse]) -> Report | None:
+        report = self._guarded(
             adapter, "adapt", lambda: adapter.implementation.adapt(_handed_to(adapter, responses)), None
         )
-        if record is not None and not isinstance(record, SpecDecodeAcceptanceRecord):
-            self._warn(f"adapter {adapter.name!r} returned a {type(record).__name__} instead of a record")
+        if report is not None and not isinstance(report, Report):
+            self._warn(f"adapter {adapter.name!r} returned a {type(report).__name__} instead of a record")
             return None
-        return record
+        return report
 
     def _claims(self, adapter: Adapter, responses: list[ParsedResponse]) -> bool:
         # Its truth is asked for within the guard: what a plug-in returns may refuse to have one.
@@ -192,13 +205,19 @@ def _same(one: Any, other: Any) -> bool:
         return False
 
 
-def _contains(final: SpecDecodeAcceptanceRecord, earlier: SpecDecodeAcceptanceRecord) -> bool:
+def _keys(stats: Any) -> tuple[str, ...]:
+    return tuple(stats) if isinstance(stats, dict) else ()
+
+
+def _contains(final: Report, earlier: Report) -> bool:
     # An engine that reports running figures only ever counts up. Two payloads of which neither
     # contains the other are of two sequences, and adding or choosing would be a guess.
-    return (
-        earlier.num_spec_steps <= final.num_spec_steps
-        and earlier.num_draft_tokens <= final.num_draft_tokens
-        and Counter(earlier.acceptance_histogram) <= Counter(final.acceptance_histogram)
+    if earlier.num_draft_tokens > final.num_draft_tokens:
+        return False
+    if isinstance(final, DraftTotals) or isinstance(earlier, DraftTotals):
+        return earlier.num_accepted_draft_tokens <= final.num_accepted_draft_tokens
+    return earlier.num_spec_steps <= final.num_spec_steps and (
+        Counter(earlier.acceptance_histogram) <= Counter(final.acceptance_histogram)
     )
 
 

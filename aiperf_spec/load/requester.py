@@ -21,7 +21,8 @@ from aiperf_spec.load.event_loop import FairQueue, sleep_until
 from aiperf_spec.load.plan import PlannedRequest
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
-from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths
@@ -139,10 +140,10 @@ class Requester:
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
             usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
-            acceptance, drop_reason = self.registry.read(responses, several_sequences=asks_for_several_sequences(body))
+            report, drop_reason = self.registry.read(responses, several_sequences=asks_for_several_sequences(body))
         else:
             moments, usage, engine_timing = Timing(), None, None
-            acceptance, drop_reason = None, DropReason.FAILED
+            report, drop_reason = None, DropReason.FAILED
             error = self._shown(error, trace.status)
         tokens = usage if counted is None or self.config.use_server_token_count else counted
         return RequestRecord(
@@ -165,8 +166,9 @@ class Requester:
             input_tokens=None if tokens is None else tokens.prompt_tokens,
             output_tokens=None if tokens is None else tokens.completion_tokens,
             both_counts=None if counted is None else BothCounts(counted, usage),
-            acceptance=acceptance,
+            acceptance=report if isinstance(report, SpecDecodeAcceptanceRecord) else None,
             drop_reason=drop_reason,
+            draft_totals=report if isinstance(report, DraftTotals) else None,
             server_timing=engine_timing,
             error=error,
             status=trace.status,

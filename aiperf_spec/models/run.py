@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import Usage
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ class RequestRecord:
     """Both counts where `--tokenizer` counted too; `input_tokens` and `output_tokens` are one of them."""
     acceptance: SpecDecodeAcceptanceRecord | None = None
     drop_reason: DropReason | None = None
+    draft_totals: DraftTotals | None = None
+    """What the engine counted in all, where it reported no steps; the reason is then `totals_only`."""
     server_timing: ServerTiming | None = None
     """None where the engine sent no measurements of its own."""
     error: RequestError | None = None

@@ -1,7 +1,7 @@
 """Read one event, or one whole body, of an OpenAI-compatible response.
 
-The shapes are those of chat and text completions of the OpenAI API as vLLM 0.32.0, SGLang 0.5.23 and the documents of
-TensorRT-LLM show them (`tests/wire`). Whatever a server sends, `parse_event` returns; it never raises.
+The shapes are those of chat and text completions of the OpenAI API as vLLM 0.32.0, SGLang 0.5.23, llama.cpp b11434 and
+the documents of TensorRT-LLM show them (`tests/wire`). Whatever a server sends, `parse_event` returns; it never raises.
 """
 
 import json
@@ -23,7 +23,7 @@ Paths = tuple[tuple[str, ...], ...]
 def parse_event(
     event: SSEEvent, arrival_ns: int, payload_paths: Paths, timing_paths: Paths = ()
 ) -> ParsedResponse | None:
-    """Return what the event says; None for one without data.
+    """Return what the event says; None for one without data, or with null.
 
     `payload_paths` are the places where the adapters' engines put their objects, `timing_paths` those of their own
     timing.
@@ -48,6 +48,8 @@ def parse_event(
         except (ValueError, RecursionError):
             text = f"the server sent what is not JSON: {_start(data)}"
             return ParsedResponse(arrival_ns, error=text, malformed=True)
+    if obj is None:
+        return None  # llama.cpp says so that it begins to answer one more prompt
     if not isinstance(obj, dict):
         text = f"the server sent JSON that is no object: {_start(data)}"
         return ParsedResponse(arrival_ns, error=text, malformed=True)
@@ -163,7 +165,8 @@ def _token_count(value: Any) -> int | None:
 def _capture(obj: dict[str, Any], payload_paths: Paths) -> Any:
     found: list[Any] = []
     for path in payload_paths:
-        _collect(obj, path, 0, found)
+        if path[0] in obj:
+            _collect(obj, path, 0, found)
     if len(found) > 1:
         return found
     return found[0] if found else None

@@ -22,6 +22,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 from aiperf_spec.artifacts.read.files import lines
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.identities import (
     MAX_COUNT,
     MAX_DRAFT,
@@ -138,6 +139,7 @@ class RecordLine(Struct, gc=False):
     metadata: Metadata
     spec_decode_acceptance: Acceptance | None = None
     spec_decode_drop_reason: str | None = None
+    spec_decode_draft_totals: DraftTotals | None = None
     error: ErrorDetails | None = None
 
     @property

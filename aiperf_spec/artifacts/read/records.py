@@ -122,6 +122,7 @@ def read_record(text: bytes) -> RequestRecord:
         server_timing=None if timing == ServerTiming() else timing,
         error=_error(line),
         drop_reason=_drop_reason(line),
+        draft_totals=line.spec_decode_draft_totals,
         finish_reason=None if metadata.finish_reason is None else sys.intern(metadata.finish_reason),
     )
 

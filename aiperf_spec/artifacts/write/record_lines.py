@@ -15,14 +15,17 @@ _PHASE_INDEX = {Phase.WARMUP: 0, Phase.PROFILING: 1}
 def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
     """Return the record's line, newline included.
 
-    `metadata`, `metrics`, `spec_decode_acceptance` and `error` are AIPerf's; `spec_decode_drop_reason` is ours. Failed
-    requests have no metrics. In the metadata, `prompt_hash` and `finish_reason` are ours.
+    `metadata`, `metrics`, `spec_decode_acceptance` and `error` are AIPerf's; `spec_decode_drop_reason` and
+    `spec_decode_draft_totals` are ours. Failed requests have no metrics. In the metadata, `prompt_hash` and
+    `finish_reason` are ours.
     """
     line: dict[str, Any] = {"metadata": _metadata(record, wall_offset_ns), "metrics": _metrics(record)}
     if record.acceptance is not None:
         line["spec_decode_acceptance"] = record.acceptance.model_dump(mode="json")
     if record.drop_reason is not None:
         line["spec_decode_drop_reason"] = record.drop_reason
+    if record.draft_totals is not None:
+        line["spec_decode_draft_totals"] = record.draft_totals
     if record.error is not None:
         line["error"] = error_details(record.error)
     return _line(line)
