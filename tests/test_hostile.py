@@ -13,8 +13,11 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner, Result
 
+from aiperf_spec.artifacts.read.answers import load_answers
 from aiperf_spec.cli.app import app
+from aiperf_spec.config.secret_names import REDACTED
 from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.profiling import profile
 from tests.answering import OK, Answer, answering
 
 HOSTILE = (
@@ -175,6 +178,34 @@ def test_no_part_of_a_query_or_of_a_body_leaves_the_run(case: str, tmp_path: Pat
     config = (out / "config.yaml").read_text()
     assert "code=${SPEC_PROFILE_QUERY_CODE}" in config
     assert "api_key: ${SPEC_PROFILE_EXTRA_LORA_API_KEY}" in config
+
+
+TWICE = [{"reasoning_content": "sk-live-"}, {"reasoning": "sk-live-"}]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "shown"),
+    [
+        (
+            [{"content": piece} for piece in ("it ", "is ", "sk-live-", "01234", "56789!", " yes")],
+            f"it is {'#' * 3} yes",
+        ),
+        ([{"content": letter} for letter in "(sk-live-0123456789)"], f"({'#' * 18})"),
+        ([{"reasoning": "mine is sk-live-"}, {"content": "0123456789"}, {"content": "."}], "#."),
+        ([{"content": "sk-live-0123456789, sk-live-012"}, {"content": "3456789"}, {"content": "."}], "##."),
+        ([*TWICE, {"reasoning_content": "0123456789"}, {"reasoning": "0123456789"}, {"content": "."}], "##."),
+    ],
+    ids=["pieces", "letters", "reasoning", "again", "two keys"],
+)
+def test_a_key_that_comes_in_pieces_is_in_no_text(deltas: list[dict[str, str]], shown: str, tmp_path: Path) -> None:
+    key, out = "sk-live-0123456789", tmp_path / "run"
+    events: list[Any] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    events += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}, {"choices": [], **USAGE}]
+    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    values = {"model": "m", "api_key": key, "export_level": "raw", "artifact_dir": out}
+    with answering(Answer(body.encode(), headers={"content-type": "text/event-stream"})) as server:
+        profile(ProfileConfig.create(url=server.url, **values))
+    assert load_answers(out, {0})[0].answer == shown.replace("#", REDACTED)
 
 
 def test_a_list_of_models_that_echoes_a_key(tmp_path: Path) -> None:

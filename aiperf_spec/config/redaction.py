@@ -3,8 +3,10 @@
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus
 
@@ -56,6 +58,17 @@ class Redactor:
                     return body[:-length] + REDACTED + clean[len(body) :]
         return clean
 
+    def split(self, pieces: Sequence[str]) -> set[str]:
+        """Return those pieces of a text that make up a secret only together."""
+        found: set[str] = set()
+        ends = list(accumulate(map(len, pieces)))
+        whole = "".join(pieces)
+        for secret in self._secrets:
+            for match in re.finditer(re.escape(secret), whole):
+                first, last = bisect_right(ends, match.start()), bisect_left(ends, match.end())
+                found |= set(pieces[first : last + 1]) if first < last else set()
+        return found - {""}
+
     def value(self, value: Any) -> Any:
         """Return JSON with its strings cleaned, keys too; as text, a secret like `true` would tear it apart."""
         if isinstance(value, str):
@@ -74,6 +87,15 @@ class Redactor:
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return headers with the values of secret-bearing names replaced."""
         return {n: REDACTED if is_secret_header(n, value) else self.text(value) for n, value in headers.items()}
+
+
+def without_texts(value: Any, texts: Collection[str]) -> Any:
+    """Return JSON in which nothing but a mark stands for the strings that are one of the texts, or a part of one."""
+    if isinstance(value, str):
+        return REDACTED if value and any(value in text for text in texts) else value
+    if isinstance(value, dict):
+        return {key: without_texts(item, texts) for key, item in value.items()}
+    return [without_texts(item, texts) for item in value] if isinstance(value, list) else value
 
 
 def is_secret_header(name: str, value: str) -> bool:

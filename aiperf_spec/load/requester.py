@@ -15,7 +15,7 @@ from aiperf_spec.client.client import Client
 from aiperf_spec.client.failures import RequestFailedError
 from aiperf_spec.client.sink import RequestTrace
 from aiperf_spec.config.choices import ExportLevel
-from aiperf_spec.config.redaction import Redactor
+from aiperf_spec.config.redaction import Redactor, without_texts
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.load.event_loop import FairQueue, sleep_until
 from aiperf_spec.load.plan import PlannedRequest
@@ -25,8 +25,8 @@ from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
-from aiperf_spec.wire.chunk import Paths
-from aiperf_spec.wire.outcome import Timing, finish_reason, request_failure, timing, unread_fields
+from aiperf_spec.wire.chunk import Paths, parse_event
+from aiperf_spec.wire.outcome import Timing, answer_pieces, finish_reason, request_failure, timing, unread_fields
 from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
@@ -176,7 +176,7 @@ class Requester:
             cached_tokens=None if usage is None else usage.cached_tokens,
             max_tokens=output_limit(body),
             finish_reason=finish_reason(responses),
-            unread_fields=unread_fields(responses) if reader.is_stream else (),
+            unread_fields=tuple(map(self.redactor.text, unread_fields(responses))) if reader.is_stream else (),
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )
 
@@ -189,13 +189,32 @@ class Requester:
     def _raw(self, body: dict[str, Any], request_id: str, reader: ResponseReader) -> RawExchange | None:
         if reader.events is None:
             return None
+        split = self._split_secrets(reader)
         events = []
         for arrival_ns, event in reader.events:
-            fields = [("event", event.type), ("data", event.data)] if event.type else [("data", event.data)]
+            data = _without(event.data, split) if split else event.data
+            fields = [("event", event.type), ("data", data)] if event.type else [("data", data)]
             clean = [(name, self.redactor.text(value.decode("utf-8", "replace"))) for name, value in fields]
             events.append((arrival_ns, clean))
         headers = self.redactor.headers({**self.client.headers, "x-request-id": request_id})
         return RawExchange(self.redactor.value(body), headers, reader.is_stream, events)
+
+    def _split_secrets(self, reader: ResponseReader) -> set[str]:
+        """Return the texts of events that make up a secret together: whoever reads the answer would have it whole."""
+        answer = "".join(answer_pieces(reader.responses))
+        if self.redactor.text(answer) == answer:
+            return set()
+        # A response may stand for several events.
+        said = (parse_event(event, at_ns, ()) for at_ns, event in reader.events or ())
+        return self.redactor.split(answer_pieces(each for each in said if each is not None))
+
+
+def _without(data: bytes, texts: set[str]) -> bytes:
+    try:
+        event = orjson.loads(data)
+        return orjson.dumps({**event, "choices": without_texts(event["choices"], texts)})
+    except (ValueError, TypeError, KeyError):
+        return data
 
 
 async def _count_tokens(counter: TokenCounter, body: dict[str, Any], responses: list[ParsedResponse]) -> Usage | None:

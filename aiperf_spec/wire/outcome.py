@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import sub
 from typing import Any, NamedTuple
 
@@ -93,6 +93,21 @@ def pack_gaps(gaps: Sequence[int]) -> array[int]:
         return array("I", gaps)
     except OverflowError:
         return array("q", gaps)
+
+
+def answer_pieces(responses: Iterable[ParsedResponse]) -> list[str]:
+    """Return the texts of an answer as they came: its reasoning, and then the rest.
+
+    Reasoning that a server sends under two keys, in two events or as content too, is there once.
+    """
+    reasoning: list[str] = []
+    texts: list[str] = []
+    for response in responses:
+        reasoning += [response.reasoning] if response.reasoning else []
+        texts += [response.text] if response.text else []
+    if reasoning[::2] == reasoning[1::2]:
+        reasoning = reasoning[::2]
+    return texts if reasoning == texts[: len(reasoning)] else [*reasoning, *texts]
 
 
 def answer_message(responses: list[ParsedResponse]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from aiperf_spec.artifacts import names
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase
 from aiperf_spec.wire.chunk import parse_event
+from aiperf_spec.wire.outcome import answer_pieces
 from aiperf_spec.wire.sse import SSEEvent
 
 
@@ -41,19 +42,10 @@ def _prompt(payload: dict[str, Any]) -> str:
 
 
 def _answer(responses: list[dict[str, Any]]) -> str:
-    reasoning: list[str] = []
-    texts: list[str] = []
-    for response in responses:
-        for data in [packet["value"] for packet in response.get("packets", ()) if packet["name"] == "data"] or [
-            response.get("text", "")
-        ]:
-            said = parse_event(SSEEvent(data.encode()), 0, ())
-            if said is not None:
-                reasoning += [said.reasoning] if said.reasoning else []
-                texts += [said.text] if said.text else []
-    # Servers send the same reasoning under two keys: in two events, or as content too.
-    if reasoning[::2] == reasoning[1::2]:
-        reasoning = reasoning[::2]
-    if reasoning == texts[: len(reasoning)]:
-        reasoning = []
-    return "".join([*reasoning, *texts])
+    packets = [
+        [packet["value"] for packet in response.get("packets", ()) if packet["name"] == "data"]
+        or [response.get("text", "")]
+        for response in responses
+    ]
+    said = (parse_event(SSEEvent(data.encode()), 0, ()) for of_one in packets for data in of_one)
+    return "".join(answer_pieces(each for each in said if each is not None))
