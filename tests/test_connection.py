@@ -139,9 +139,14 @@ LENIENT = {
     "identity beside a length": b"Transfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
     "blanks around extensions": CHUNKED + b'\r\n2 ; a = "b; c" \r\nhe\r\n3;d\t\r\nllo\r\n0 ; e\r\nX-Trailer: z\r\n\r\n',
     "an extension without a name": CHUNKED + b"\r\n5;\r\nhello\r\n0\r\n\r\n",
+    "blanks from the second chunk on": CHUNKED + b"\r\n2\r\nhe\r\n3 ; c = d\r\nllo\r\n0; e\r\nX: y; z\r\n\r\n",
+    "blanks where the body ends": CHUNKED + b'\r\n1\r\nh\r\n4\r\nello\r\n0;a="b" ; c\r\n\r\n',
     "bare line feeds": b"Transfer-Encoding: chunked\n\n5; a\nhello\n0\n\n",
 }
-NOT_KEPT = {"a length before chunked", "a length behind chunked", "two lengths beside chunked"}
+NOT_KEPT = {
+    *("a length before chunked", "a length behind chunked", "two lengths beside chunked"),
+    *("blanks from the second chunk on", "blanks where the body ends"),
+}
 
 
 @given(st.sampled_from(sorted(LENIENT)), CUTS, INTERIM, st.booleans())
@@ -156,6 +161,20 @@ def test_what_curl_reads_is_read(name: str, cuts: list[int], interim: bytes, sin
     asyncio.run(run())
 
 
+@given(
+    st.lists(st.sampled_from([b"a", b"\n", b"5; x\r\n", b"0 ;\r\n\r\n", b"x;y" * 20]), max_size=8), CUTS, st.booleans()
+)
+def test_blanks_around_the_extension_of_any_chunk(body: list[bytes], cuts: list[int], sinks: bool) -> None:
+    chunks = b"".join(b"%x%b\r\n%b\r\n" % (len(each), b" ; a = b" * (i % 3 == 2), each) for i, each in enumerate(body))
+
+    async def run() -> None:
+        pieces = cut(OK + CHUNKED + b"\r\n" + chunks + b"0\r\n\r\n", cuts)
+        taken, error, _, _ = await exchange(pieces, sinks=sinks)
+        assert (error, taken.body) == (None, b"".join(body))
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "rest",
     [
@@ -163,6 +182,8 @@ def test_what_curl_reads_is_read(name: str, cuts: list[int], interim: bytes, sin
         b"Content-Length: 5, 6\r\n\r\nhello!",
         CHUNKED + b"\r\n5 ; a = b\r\nhello\r\n-1\r\n\r\n",
         CHUNKED + b"\r\nz ; a = b\r\nhello\r\n",
+        CHUNKED + b"\r\n5\r\nhello\r\n5 ; a\r\nhello!\r\n0\r\n\r\n",
+        CHUNKED + b"\r\n5\r\nhello\r\nz ; a\r\nhello\r\n0\r\n\r\n",
         b"Content-Length: five\r\n\r\nhello",
     ],
 )

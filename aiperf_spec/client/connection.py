@@ -13,7 +13,7 @@ from typing import Any, cast
 import httptools
 import httpx
 
-from aiperf_spec.client.framing import LenientParser, StopParserError
+from aiperf_spec.client.framing import MAX_LINE, LenientParser, StopParserError
 from aiperf_spec.client.sink import Sink
 
 _MAX_HEAD_BYTES = 1024 * 1024
@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._keep_alive = False
         self._last_ns = 0
         self._framing_bytes = 0
+        # The latest read that held a piece of the body, and what came since: the beginning of a line may be in it.
+        self._before = b""
         self._feed: Any = None
 
     async def send(self, request: bytes, sink: Sink | None, timeout: dict[str, float | None]) -> None:
@@ -179,16 +181,16 @@ class Connection(asyncio.Protocol):
         self._last_ns = now_ns
         self.is_answered = True
         fault: Exception | None = None
+        known = 0 if self.feeds_sink else len(self._pieces)
         try:
             self._feed(data)
         except httptools.HttpParserUpgrade:
             fault = httpx.RemoteProtocolError("the server switches to another protocol")
         except httptools.HttpParserError as error:
-            # Behind a whole response the fault is not the response's.
             self._keep_alive = False
-            fault = None if self._is_complete else httpx.RemoteProtocolError(str(error))
-        if self._pieces:
-            self._framing_bytes = 0
+            fault = self._read_on(str(error), data, self._pieces[known:])
+        if len(self._pieces) > known:
+            self._framing_bytes, self._before = 0, data
             if self.feeds_sink:
                 body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
                 self._pieces.clear()
@@ -201,6 +203,7 @@ class Connection(asyncio.Protocol):
         else:
             # Headers, trailers or the line before a chunk: the parser has no limit of its own.
             self._framing_bytes += len(data)
+            self._before = (self._before + data)[-MAX_LINE:]
             if self._framing_bytes > _MAX_HEAD_BYTES:
                 fault = fault or httpx.RemoteProtocolError(f"headers of more than {_MAX_HEAD_BYTES >> 20} MiB")
         if self.status and not self.headers_ns:
@@ -212,6 +215,17 @@ class Connection(asyncio.Protocol):
             self._end(now_ns)
         elif not self.feeds_sink:
             self._wake()
+
+    def _read_on(self, refused: str, data: bytes, pieces: list[bytes]) -> Exception | None:
+        """Mend the line of a body that the parser refused, and take the rest; return the fault where that cannot be."""
+        # Behind a whole response the fault is not the response's.
+        if self._is_complete:
+            return None
+        try:
+            self._feed = self._parser.read_on(refused, self._before, data, pieces)
+        except httptools.HttpParserError as error:
+            return None if self._is_complete else httpx.RemoteProtocolError(str(error))
+        return None
 
     def _end(self, now_ns: int) -> None:
         try:

@@ -1,19 +1,24 @@
 """Parse HTTP/1.1 responses, those too that llhttp refuses and that curl and browsers read.
 
 Until its body begins, what came of a response is kept. What the parser refuses of it is mended where that is possible,
-and given to a new parser. RFC 9112 lets a recipient be that lenient.
+and given to a new parser. So is a body, from a line that begins a chunk. RFC 9112 lets a recipient be that lenient.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import httptools
 
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _INTERIM = re.compile(rb"HTTP/1\.\d 1(?!01)\d\d\b")
+_CHUNK_LINE = re.compile(rb"(?:^|(?<=\n))[0-9A-Fa-f]+[ \t]*;[^\r\n]*")
+_BODY_FOLLOWS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+MAX_LINE = 4096
+"""Bytes of a line that begins a chunk, where it is mended within a body."""
 
 
 class StopParserError(Exception):
@@ -21,7 +26,15 @@ class StopParserError(Exception):
 
 
 class Callbacks(Protocol):
-    """What a connection has beside the callbacks of httptools."""
+    """What a connection has: callbacks of httptools, of which those of a body are named, and more."""
+
+    on_body: Callable[[bytes], None]
+
+    def on_message_begin(self) -> None:
+        """Refuse a second response to one request."""
+
+    def on_message_complete(self) -> None:
+        """Note that the response is whole."""
 
     def restart(self) -> bool:
         """Forget what was said of the response, unless it is whole or its body has begun; say whether that could be."""
@@ -39,19 +52,8 @@ class LenientParser:
 
     def __init__(self, connection: Callbacks) -> None:
         self._connection = connection
-        self._parser = self._new_parser()
+        self._parser = _new_parser(connection)
         self.begin()
-
-    def _new_parser(self) -> Any:
-        parser: Any = httptools.HttpResponseParser(self._connection)
-        # What servers send in practice, and what curl and browsers take.
-        parser.set_dangerous_leniencies(
-            lenient_optional_cr_before_lf=True,
-            lenient_spaces_after_chunk_size=True,
-            lenient_headers=True,
-            lenient_chunked_length=True,
-        )
-        return parser
 
     def begin(self) -> None:
         """Take what comes next for another response."""
@@ -89,6 +91,27 @@ class LenientParser:
         elif self._lines is None:
             self._connection.feed_plainly(self._parser.feed_data)
 
+    def read_on(self, refused: str, before: bytes, data: bytes, pieces: list[bytes]) -> Callable[[bytes], None]:
+        """Feed a body's rest, from the line that was refused; return what takes the bytes from there.
+
+        The parser was given `data` and handed on `pieces` of it, and was given `before` it. Raises
+        `httptools.HttpParserError`, also where no such line is to be found.
+        """
+        rest = _from_chunk_line(before, data, pieces) if "chunk extensions" in refused else None
+        if rest is None:
+            raise httptools.HttpParserError(refused)
+        whole = self._connection
+        callbacks = {"on_message_begin": whole.on_message_begin, "on_message_complete": whole.on_message_complete}
+        parser = _new_parser(SimpleNamespace(on_body=whole.on_body, **callbacks))
+        parser.feed_data(_BODY_FOLLOWS)
+        lines = _ChunkLines()
+
+        def feed(data: bytes) -> None:
+            parser.feed_data(lines.decode(data))
+
+        feed(rest)
+        return feed
+
     def _mend(self, refused: str) -> None:
         found = _mended(self._start)
         if found is None:
@@ -96,9 +119,36 @@ class LenientParser:
                 return  # until the headers are whole
             raise httptools.HttpParserError(refused)
         head, rest, is_chunked = found
-        self._refused, self._is_mended, self._parser = None, True, self._new_parser()
+        self._refused, self._is_mended, self._parser = None, True, _new_parser(self._connection)
         self._lines = _ChunkLines() if is_chunked else None
         self._parser.feed_data(head + (rest if self._lines is None else self._lines.decode(rest)))
+
+
+def _new_parser(callbacks: object) -> Any:
+    parser: Any = httptools.HttpResponseParser(callbacks)
+    # What servers send in practice, and what curl and browsers take.
+    parser.set_dangerous_leniencies(
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
+        lenient_headers=True,
+        lenient_chunked_length=True,
+    )
+    return parser
+
+
+def _from_chunk_line(before: bytes, data: bytes, pieces: list[bytes]) -> bytes | None:
+    """Return what came from the line on at which the parser stopped in `data`; None where it cannot be told."""
+    came, at = before + data, len(before)
+    for piece in pieces:
+        at = came.find(piece, at) + len(piece)
+    for line in _CHUNK_LINE.finditer(came):
+        if pieces:
+            # It follows the piece that came last, and its line end.
+            if line.start() > at and came[: line.start()].endswith((pieces[-1] + b"\r\n", pieces[-1] + b"\n")):
+                return came[line.start() :]
+        elif line.end() > at or (line.end() == at and line[0].endswith((b";", b"="))):
+            return came[line.start() :]
+    return None
 
 
 def _mended(start: bytes) -> tuple[bytes, bytes, bool] | None:
