@@ -214,6 +214,9 @@ def test_every_notice_has_words() -> None:
         "tokens": 4,
         "happened": "accepted",
         "fields": "delay",
+        "engine": "llama_cpp",
+        "asked": False,
+        "streaming": True,
     }
     for kind in NoticeKind:
         own = {"sent": 2.0, "counted": 2.5} if kind is NoticeKind.OTHER_LENGTH else {}

@@ -8,7 +8,7 @@ from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import Analysis
-from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, exact_length, server_acceptance
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.acceptance import DropReason
@@ -46,6 +46,19 @@ class Requests:
 
 
 @dataclass(slots=True, frozen=True)
+class TotalsAnswer:
+    """Acceptance of the requests that reported drafts in all: the rate in percent, and the bounds of the length.
+
+    The two bounds are the same where the steps are known, by the engine or by the server's counters.
+    """
+
+    requests: int
+    rate: float | None
+    least_length: float
+    greatest_length: float
+
+
+@dataclass(slots=True, frozen=True)
 class Answer:
     """The figures that a run is judged by first; `render.answer` makes a block of lines of them.
 
@@ -69,6 +82,8 @@ class Answer:
     reconciliation: Reconciliation | None
     counted: ServerAcceptance | None
     """Acceptance by the server's counters, of all its traffic, where no request reported any."""
+    totals: TotalsAnswer | None
+    """Of requests that reported no verify steps, where no others reported."""
 
 
 def setup_of(result: RunResult, summary: Summary) -> Setup:
@@ -83,6 +98,15 @@ def setup_of(result: RunResult, summary: Summary) -> Setup:
         method=None if drafter is None else drafter.method,
         draft_lengths=lengths,
     )
+
+
+def _totals(result: RunResult, summary: Summary) -> TotalsAnswer | None:
+    values, exact = summary.run_values, exact_length(result.reconciliation)
+    least, greatest = (values.get(f"draft_totals_{end}_acceptance_length") for end in ("least", "greatest"))
+    if summary.acceptance.requests or least is None or greatest is None:
+        return None
+    ends = (least, greatest) if exact is None else (exact, exact)
+    return TotalsAnswer(int(values["draft_totals_requests"]), values.get("draft_totals_draft_acceptance_rate"), *ends)
 
 
 def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) -> Answer:
@@ -114,4 +138,5 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
         ),
         reconciliation=result.reconciliation,
         counted=counted if isinstance(counted, ServerAcceptance) else None,
+        totals=_totals(result, summary),
     )

@@ -60,3 +60,14 @@ def server_acceptance(reconciliation: Reconciliation | None) -> ServerAcceptance
     while (at_least := grown.get(CountName.at_position(len(reached) + 1))) is not None:
         reached.append(at_least)
     return ServerAcceptance(steps, proposed, accepted, tuple(reached) if sum(reached) == accepted else ())
+
+
+def exact_length(reconciliation: Reconciliation | None) -> float | None:
+    """Return the acceptance length of a run whose requests reported drafts and no verify steps.
+
+    The server's count of steps is the requests' own where both count the same drafts; None where they do not.
+    """
+    found = server_acceptance(reconciliation)
+    if reconciliation is None or not isinstance(found, ServerAcceptance) or reconciliation.steps.requests is not None:
+        return None
+    return found.length if reconciliation.agreement is Agreement.EXACT else None

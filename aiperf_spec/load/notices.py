@@ -51,6 +51,11 @@ def run_notices(
     for text in adapter_warnings:
         yield Notice(NoticeKind.ADAPTER, {"text": text})
     yield from _acceptance(result, good)
+    if totals := [record.draft_totals for record in good if record.draft_totals is not None]:
+        engine = known_engines().get(totals[0].engine)
+        asked = engine is not None and engine.is_asked_by(config.extra_inputs)
+        values = {"engine": totals[0].engine, "asked": asked, "streaming": config.streaming}
+        yield Notice(NoticeKind.TOTALS_ONLY, {"count": len(totals), "of": len(good), **values})
     yield from _counters(result, good)
     reports = [record.acceptance for record in good if record.acceptance is not None]
     other = [(sent, report.length or 1.0) for report in reports if (sent := report.other_length) is not None]

@@ -9,6 +9,7 @@ from statistics import fmean
 from aiperf_spec.metrics.buffering import came_in_clumps
 from aiperf_spec.metrics.latency import inter_token_latency
 from aiperf_spec.metrics.pooled import PooledAcceptance, pool
+from aiperf_spec.metrics.pooled_totals import pool_totals
 from aiperf_spec.metrics.stats import Stats, describe, describe_gaps
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Totals
 from aiperf_spec.models.acceptance import DropReason
@@ -107,6 +108,7 @@ def _totals(chosen: list[RequestRecord], good: list[RequestRecord], unsent: int 
         input_tokens=_sum([r.input_tokens for r in good]),
         output_tokens=_sum([r.output_tokens for r in good]),
         acceptance=pool(good),
+        draft_totals=pool_totals(chosen),
         zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
         unsent=unsent,
     )

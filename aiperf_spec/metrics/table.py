@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from aiperf_spec.metrics import latency
 from aiperf_spec.metrics.pooled import PooledAcceptance, accepted_per_verified
+from aiperf_spec.metrics.pooled_totals import PooledTotals
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.run import RequestRecord, ServerTiming
 
@@ -20,6 +21,7 @@ class Group(StrEnum):
     RUN = "run"
     SERVER = "server"
     ACCEPTANCE = "acceptance"
+    TOTALS = "totals"
     NONE = "none"
 
 
@@ -60,6 +62,7 @@ class Totals:
     input_tokens: int | None
     output_tokens: int | None
     acceptance: PooledAcceptance
+    draft_totals: PooledTotals
     zero_step_requests: int
     unsent: int | None = None
     """Requests that were due and never went out; None where that is not known."""
@@ -103,6 +106,15 @@ def _pooled(
         return read(totals.acceptance) if totals.acceptance.requests else None
 
     return RunMetric(tag, label, value, unit, Group.ACCEPTANCE, header=header)
+
+
+def _totals(
+    tag: str, label: str, read: Callable[[PooledTotals], float | None], unit: str, group: Group = Group.TOTALS
+) -> RunMetric:
+    def value(totals: Totals) -> float | None:
+        return read(totals.draft_totals) if totals.draft_totals.requests else None
+
+    return RunMetric(tag, label, value, unit, group)
 
 
 RECORD_METRICS: tuple[RecordMetric, ...] = (
@@ -209,4 +221,18 @@ RUN_METRICS: tuple[RunMetric, ...] = (
     _pooled("total_spec_decode_steps", "Verify steps, total", lambda p: p.steps, "count"),
     _pooled("total_accepted_draft_tokens", "Accepted, total", lambda p: p.accepted, "tokens"),
     _pooled("total_draft_tokens", "Proposed, total", lambda p: p.proposed, "tokens"),
+    # Of requests without verify steps, and of these alone.
+    _totals("draft_totals_draft_acceptance_rate", "Draft acceptance rate", lambda t: t.rate_percent, "%"),
+    _totals("draft_totals_least_acceptance_length", "Acceptance length, at least", lambda t: t.least_length, "ratio"),
+    _totals("draft_totals_greatest_acceptance_length", "at most", lambda t: t.greatest_length, "ratio"),
+    _totals("draft_totals_accepted_draft_tokens", "Accepted drafts", lambda t: t.accepted, "tokens"),
+    _totals("draft_totals_draft_tokens", "Proposed drafts", lambda t: t.proposed, "tokens"),
+    _totals("draft_totals_requests", "Requests with totals", lambda t: t.requests, "requests", Group.NONE),
+    RunMetric(
+        "draft_totals_left_out_requests",
+        "Left out",
+        lambda t: t.draft_totals.left_out or None,
+        "requests",
+        Group.NONE,
+    ),
 )

@@ -211,6 +211,7 @@ class NoticeKind(StrEnum):
     """Name what a run has to say beside its figures; `render` words it."""
 
     NO_ACCEPTANCE = "no_acceptance"
+    TOTALS_ONLY = "totals_only"
     OTHER_LENGTH = "other_length"
     PROPOSED_NOT_COUNTED = "proposed_not_counted"
     UNPINNED_SAMPLING = "unpinned_sampling"

@@ -97,17 +97,21 @@ class CountName(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class ReconciledCount:
-    """One count from both sides; `server` is None where a counter was reset, or was no number."""
+    """One count from both sides.
+
+    `requests` is None where some of ours reported other counts and not this one; `server` where a counter was reset, or
+    was no number.
+    """
 
     name: str
     metric: str
-    requests: int
+    requests: int | None
     server: int | None
 
     @property
     def difference(self) -> int | None:
         """Return server - requests."""
-        return None if self.server is None else self.server - self.requests
+        return None if self.server is None or self.requests is None else self.server - self.requests
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.answer import Answer, Requests, Setup
+from aiperf_spec.analysis.answer import Answer, Requests, Setup, TotalsAnswer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.stats import Stats
@@ -112,11 +112,22 @@ def _lines(answer: Answer) -> Iterator[Line]:
         if answer.drafted_share is not None:
             rate.append(f"a draft was made in {100 * answer.drafted_share:.0f} % of decode steps")
         yield Line("Draft acceptance", rate)
+    elif (totals := answer.totals) is not None and (
+        totals.least_length == totals.greatest_length or answer.counted is None
+    ):
+        yield from _totals(totals)
     elif (counted := answer.counted) is not None:
         yield Line("Acceptance length", [number(counted.length), "(server's counters, all traffic)"])
         yield Line("Draft acceptance", ["–" if counted.rate is None else f"{number(counted.rate, 1)} %"])
     yield Line("Output", list(_times(answer)))
     yield Line("Requests", [*_requests(answer.requests), *_counters(answer)])
+
+
+def _totals(totals: TotalsAnswer) -> Iterator[Line]:
+    least, greatest = number(totals.least_length), number(totals.greatest_length)
+    said = f"({plural(totals.requests, 'request')} without verify steps)"
+    yield Line("Acceptance length", [least if least == greatest else f"{least} to {greatest}", said])
+    yield Line("Draft acceptance", ["–" if totals.rate is None else f"{number(totals.rate, 1)} %"])
 
 
 def _interval(estimate: Estimate, decimals: int = 2) -> str:

@@ -136,6 +136,9 @@ def _speculation(record: RequestRecord, counted: bool | None) -> tuple[str, str]
         of = "" if acceptance.proposed is None else f" of {count(acceptance.proposed)}"
         accepted = f"{count(acceptance.num_accepted_draft_tokens)}{of} drafts accepted"
         return f"on: {plural(acceptance.num_spec_steps, 'verify step')}, {accepted}{k}", "green"
+    if (totals := record.draft_totals) is not None:
+        of = f"{count(totals.num_accepted_draft_tokens)} of {count(totals.num_draft_tokens)}"
+        return f"on: {of} drafts accepted", "green"
     if record.drop_reason is DropReason.ZERO_STEP:
         return "on, but nothing was drafted in so short a response", "green"
     if counted is None:
@@ -169,6 +172,8 @@ def _changes(
             return []
         needed_by = "drift within responses and the curve of short drafts"
         return [f"optional: {option} reports single steps too, which {needed_by} need"]
+    if record.draft_totals is not None and engine is not None and engine.how_to_report is not None:
+        return [engine.how_to_report]
     if record.drop_reason is not DropReason.ABSENT:
         return ["an adapter for this payload: see `spec-profile adapters` and examples/custom_adapter", ASK_DIRECTLY]
     changes = []

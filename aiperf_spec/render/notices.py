@@ -40,8 +40,21 @@ def notice_text(notice: Notice) -> str:
         values = {**values, "moves": ", ".join(moves)}
     elif notice.kind is NoticeKind.NO_ACCEPTANCE:
         values = {**values, "instead": _FROM_COUNTERS if values.get("counted") else ""}
+    elif notice.kind is NoticeKind.TOTALS_ONLY:
+        values = {**values, "remedy": _totals_remedy(values)}
     text = worded("notice", notice.kind, values)
     return "\n".join([text, *_no_acceptance(values)]) if notice.kind is NoticeKind.NO_ACCEPTANCE else text
+
+
+def _totals_remedy(values: dict[str, Any]) -> str:
+    engine = known_engines().get(values["engine"])
+    if engine is None or not engine.request_inputs:
+        return "The engine does not report more"
+    if not values["streaming"]:
+        return f"{engine.name} reports steps in streams: leave --no-streaming out, and add {engine.inputs_option}"
+    if values["asked"]:
+        return "Some of their tokens came without text, and steps may hide behind them"
+    return f"To have them, {engine.how_to_report}"
 
 
 def _no_acceptance(values: dict[str, Any]) -> list[str]:

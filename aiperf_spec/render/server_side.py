@@ -48,7 +48,8 @@ def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
     unknown = "reset" if reconciliation.agreement is Agreement.RESET else "no number"
     for row in reconciliation.counts:
         difference = "–" if row.difference is None else f"{row.difference:+,}" if row.difference else "0"
-        table.add_row(row.name, count(row.requests), unknown if row.server is None else count(row.server), difference)
+        ours = "–" if row.requests is None else count(row.requests)
+        table.add_row(row.name, ours, unknown if row.server is None else count(row.server), difference)
     exact = reconciliation.agreement is Agreement.EXACT
     parts: list[RenderableType] = [table, Text(verdict(reconciliation), style="green" if exact else "yellow")]
     if reconciliation.cached_tokens:
@@ -95,7 +96,8 @@ def verdict(reconciliation: Reconciliation) -> str:
     if reconciliation.agreement is Agreement.NO_NUMBER:
         return "A counter of the server was no number (NaN or infinite), so there is nothing to compare with."
     if reconciliation.agreement is Agreement.EXACT:
-        text = f"They agree exactly, over {plural(reconciliation.requests_reported, 'request')} that reported"
+        what = " drafts, and some no verify steps" if reconciliation.steps.requests is None else ""
+        text = f"They agree exactly, over {plural(reconciliation.requests_reported, 'request')} that reported{what}"
         return f"{text}; {_silent(reconciliation)} cost no verify step." if own else f"{text}."
     if reconciliation.agreement is Agreement.SERVER_FEWER:
         text = "The server counted less than its responses reported: not every engine behind --url was read"
@@ -103,7 +105,8 @@ def verdict(reconciliation: Reconciliation) -> str:
     elif reconciliation.agreement is Agreement.MIXED:
         text = "The verify steps agree, and other counts do not."
     else:
-        text = f"The server ran {plural(steps, 'verify step')} more than our requests reported: "
+        more = plural(steps, "verify step") if steps else "drafts"
+        text = f"The server ran {more} more than our requests reported: "
         text += _accounts(reconciliation, own)
     if not reconciliation.settled:
         text += " Its counters had not come to rest when they were read."

@@ -13,6 +13,7 @@ from aiperf_spec.metrics.summary import CategorySummary, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import DatasetInfo, RunResult
+from aiperf_spec.render.draft_totals import totals_table
 from aiperf_spec.render.histogram import histogram_table
 from aiperf_spec.render.layout import Part, spaced, table_of
 from aiperf_spec.render.requests import requests_table
@@ -60,6 +61,7 @@ def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[Part]:
     yield lambda: latency_table(summary)
     yield lambda: server_timing_table(result)
     yield lambda: _acceptance(result, summary)
+    yield lambda: totals_table(result, summary)
     if summary.acceptance.steps:
         yield lambda: histogram_table(summary.acceptance.histogram)
     yield lambda: coverage_table(summary)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.identities import MAX_DRAFT
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import (
@@ -22,7 +23,7 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
 
     The interval begins after the warm-up and before the first profiled request, so only profiled requests are in it.
     Every one of them that brought figures is added up, a failed one too, and so are the counters of all series and
-    endpoints.
+    endpoints. Where some brought drafts in all and no verify steps, the drafts alone are compared.
     """
     found = metrics.metrics
     counted = [name for name, metric in found.items() if metric.type == "counter"]
@@ -31,26 +32,33 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     if counters is None:
         return None
     profiled = [record for record in records if record.phase is Phase.PROFILING]
-    steps = proposed = accepted = 0
-    histogram: Counter[int] = Counter()
+    steps: int | None = 0
+    proposed = accepted = 0
+    histogram: Counter[int] | None = Counter()
     silent: Counter[str] = Counter()
+    if any(_own_totals(record) for record in profiled):
+        steps = histogram = None
     for record in profiled:
         acceptance = record.acceptance
         if acceptance is not None:
-            steps += acceptance.num_spec_steps
+            steps = None if steps is None else steps + acceptance.num_spec_steps
             proposed += acceptance.num_draft_tokens
             accepted += acceptance.num_accepted_draft_tokens
-            histogram.update(acceptance.acceptance_histogram)
+            if histogram is not None:
+                histogram.update(acceptance.acceptance_histogram)
+        elif (totals := _own_totals(record)) is not None:
+            proposed += totals.num_draft_tokens
+            accepted += totals.num_accepted_draft_tokens
         elif (reason := _silence(record)) is not None:
             silent[reason] += 1
-    totals = (
+    sums = (
         (CountName.VERIFY_STEPS, counters.verify_steps, steps),
         (CountName.PROPOSED, counters.proposed_drafts, proposed),
         (CountName.ACCEPTED, counters.accepted_drafts, accepted),
     )
     counts = [
         ReconciledCount(name, metric, requests, _grown(found[metric]))
-        for name, metric, requests in totals
+        for name, metric, requests in sums
         if metric in found
     ]
     counts += _positions(histogram, counters.accepted_per_position, found)
@@ -67,6 +75,10 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
     )
 
 
+def _own_totals(record: RequestRecord) -> DraftTotals | None:
+    return None if record.draft_totals is None or record.draft_totals.whole_batch else record.draft_totals
+
+
 def _silence(record: RequestRecord) -> str | None:
     # A request that verified no step is reported on: it adds nothing to either side.
     if record.error is not None:
@@ -80,7 +92,7 @@ def _grown(metric: MetricFigures | None) -> int | None:
 
 
 def _positions(
-    histogram: Counter[int], metric: str | None, found: Mapping[str, MetricFigures]
+    histogram: Counter[int] | None, metric: str | None, found: Mapping[str, MetricFigures]
 ) -> list[ReconciledCount]:
     # Position i, from 0, counts the steps that accepted more than i drafts.
     if metric is None or metric not in found:
@@ -91,14 +103,14 @@ def _positions(
         if position.isdecimal() and len(position) <= len(str(MAX_DRAFT)):
             before = server.get(int(position), 0.0)
             server[int(position)] = None if before is None or total is None else before + total
-    ours = {
-        i: sum(steps for bucket, steps in histogram.items() if bucket > i) for i in range(max(histogram, default=0))
-    }
+    known = histogram or Counter[int]()
+    ours = {i: sum(steps for bucket, steps in known.items() if bucket > i) for i in range(max(known, default=0))}
     counts = []
     for i in sorted(server.keys() | ours.keys()):
         grown = server.get(i, 0.0)
         name = CountName.at_position(i + 1)
-        counts.append(ReconciledCount(name, metric, ours.get(i, 0), None if grown is None else round(grown)))
+        mine = None if histogram is None else ours.get(i, 0)
+        counts.append(ReconciledCount(name, metric, mine, None if grown is None else round(grown)))
     return counts
 
 
@@ -111,4 +123,4 @@ def _agreement(counts: list[ReconciledCount], found: Mapping[str, MetricFigures]
         return Agreement.EXACT
     if min(differences) < 0:
         return Agreement.SERVER_FEWER
-    return Agreement.SERVER_MORE if differences[0] else Agreement.MIXED
+    return Agreement.SERVER_MORE if differences[0] or counts[0].requests is None else Agreement.MIXED

@@ -29,7 +29,7 @@ def load_baseline(settings: ReportSettings) -> Run | None:
 
     folder = RunFolder(settings.baseline)
     records = folder.records().records
-    if any(record.acceptance is not None for record in records):
+    if any(record.acceptance is not None or record.draft_totals is not None for record in records):
         raise ConfigError(
             f"--baseline {str(settings.baseline)!r} is a run with speculation: its requests report acceptance",
             "name a run of the same server without speculation; --base is for gates that compare two such runs",
