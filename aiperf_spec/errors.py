@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     NO_SUCCESS = 1
-    """No request succeeded, or the results could not be written."""
+    """No request succeeded, more failed than --max-error-rate allows, or the results could not be written."""
     USAGE = 2
     """An option, a file or a configuration is wrong; nothing was sent."""
     GATE = 3
@@ -56,6 +56,16 @@ class PluginError(SpecProfileError):
 
 class ServerUnavailableError(SpecProfileError):
     """Say that the server could not be asked for what the run needs."""
+
+    exit_code = ExitCode.NO_SUCCESS
+
+
+class NoContactError(ServerUnavailableError):
+    """Say that the first requests of a run all failed as every later one would have."""
+
+
+class ErrorRateError(SpecProfileError):
+    """Say that more requests failed than `--max-error-rate` allows."""
 
     exit_code = ExitCode.NO_SUCCESS
 

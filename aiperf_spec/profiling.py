@@ -20,11 +20,14 @@ from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server, split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ConfigError, ServerUnavailableError, SpecProfileError, standing_alone
+from aiperf_spec.errors import ConfigError, SpecProfileError, standing_alone
 from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
+from aiperf_spec.load.failing import FailureWatch
+from aiperf_spec.load.model import find_model
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.open_files import allow_connections
-from aiperf_spec.load.readiness import listed_models, wait_until_ready
+from aiperf_spec.load.plan import requests_of
+from aiperf_spec.load.readiness import wait_until_ready
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.stop import Stop
@@ -126,7 +129,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
     async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
         await stop.unless(wait_until_ready(config, server, client, redactor))
         # Stopped by now, a run still shows and writes that it sent nothing, where its model can be known.
-        model, owned_by = await stop.unless(_model(config, server, client, redactor), HURRIED_SECONDS)
+        found = await stop.unless(find_model(config, server, client, redactor), HURRIED_SECONDS)
+        model, owned_by = found.name, found.owned_by
         info = RunInfo(
             config=config,
             url=server.base,
@@ -141,6 +145,7 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             hooks.on_plan(info)
         folder = None if hooks.writer is None else hooks.writer.open(info)
         records: list[RequestRecord] = []
+        watch = FailureWatch(config, found, requests_of(config, workload.info, Phase.PROFILING))
 
         def sink(record: RequestRecord) -> None:
             if info.drafter is not None and record.acceptance is not None:
@@ -152,17 +157,18 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
                 # What went over the wire is in the file from then on: a run cannot hold all of it.
                 record = record if record.raw is None else replace(record, raw=None)
             records.append(record)
+            if (failure := watch.look(record)) is not None:
+                stop.give_up(failure)
 
         requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
         phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
             sent = await _send(phase_runner, model, hooks, scraper)
-            stopped_by = stop.reason
             # From here on nothing that goes wrong may cost what was measured.
             faults: list[SpecProfileError] = []
             metrics = reconciliation = None
             with standing_alone("the comparison with the server's counters", faults):
-                metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stopped_by is not None)
+                metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stop.reason is not None)
                 reconciliation = None if metrics is None else reconcile(records, metrics)
         info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
@@ -170,8 +176,8 @@ async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
             records=records,
             unsent=phase_runner.unsent,
             loop_lags_ns=sent.lags_ns,
-            stopped_by=stopped_by,
-            failure=sent.failure,
+            stopped_by=stop.signal,
+            failure=sent.failure or stop.failure or watch.verdict(),
             artifact_dir=folder,
             server_metrics=metrics,
             reconciliation=reconciliation,
@@ -229,23 +235,6 @@ async def _server_metrics(
         return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
-
-
-async def _model(config: ProfileConfig, server: Server, client: Client, redactor: Redactor) -> tuple[str, str | None]:
-    answer = await client.get_json(server.models)
-    listed = listed_models(answer)
-    if config.model is not None:
-        return config.model, listed.get(config.model, next(iter(listed.values()), None))
-    if len(listed) == 1:
-        return next(iter(listed.items()))
-    asked = server.models.partition("?")[0]
-    if not listed:
-        raise ServerUnavailableError(
-            f"{asked} {'gives no answer' if answer is None else 'lists no model'}, so --model must name one",
-            "check that the server runs and that --url names it, or give --model",
-        )
-    names = redactor.text(", ".join(sorted(listed)))
-    raise ConfigError(f"{asked} lists {len(listed)} models, so --model must name one: {names}")
 
 
 async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by: str | None) -> ServerDrafter | None:

@@ -147,7 +147,7 @@ def test_a_payload_that_nothing_reads() -> None:
     [
         (ErrorKind.HTTP_STATUS, 401, "--api-key"),
         (ErrorKind.HTTP_STATUS, 404, "--model"),
-        (ErrorKind.HTTP_STATUS, 500, "succeed first"),
+        (ErrorKind.HTTP_STATUS, 500, "server's log"),
         (ErrorKind.CONNECT_ERROR, None, "server runs"),
         (ErrorKind.CANCELLED, None, "ask again"),
     ],

@@ -75,11 +75,11 @@ def test_a_declaration_alone_adds_an_option(tmp_path: Path) -> None:
     refused = python("-m", "aiperf_spec", "--config", str(file), "--min-tokens", "0", "--dry-run")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "error: --min-tokens 0: Input should be greater than or equal to 1\n",
+        "error: --min-tokens 0: must be at least 1\n",
     )
     file.write_text("benchmark:\n  endpoint: {url: 'h:1', min_tokens: 0}\n")
     refused = python("-m", "aiperf_spec", "--config", str(file), "--dry-run")
-    assert "line 2: benchmark.endpoint.min_tokens: must be greater than or equal to 1" in refused.stderr
+    assert "line 2: benchmark.endpoint.min_tokens: must be at least 1" in refused.stderr
 
 
 def test_the_models_have_the_declared_fields_and_no_others() -> None:

@@ -10,6 +10,7 @@ import typer
 
 from aiperf_spec.cli.interrupt import leave_signals_to_the_system
 from aiperf_spec.cli.options import given, pick, takes
+from aiperf_spec.cli.usage import CommandGroup, refuse_options_before
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.config.option import ANALYSIS, GATES, SERVER, declared
 from aiperf_spec.config.option_table import OPTIONS
@@ -42,6 +43,7 @@ _ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "ins
 
 app = typer.Typer(
     name="spec-profile",
+    cls=CommandGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -78,6 +80,7 @@ def profile(
     It sends requests to --url, times them, and reads the acceptance that the engine reports with each response.
     """
     if context.invoked_subcommand is not None:
+        refuse_options_before(context)
         leave_signals_to_the_system()
         return
     from aiperf_spec.cli import run

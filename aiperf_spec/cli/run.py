@@ -22,7 +22,7 @@ from aiperf_spec.cli.terminal import note, say_next, show_document, show_faults,
 from aiperf_spec.config.choices import ReportSource, Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ExitCode, SpecProfileError, standing_alone
+from aiperf_spec.errors import ExitCode, NoContactError, SpecProfileError, standing_alone
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.summary import Summary, summarise
@@ -122,6 +122,8 @@ def stop_on_signals(stop: Stop) -> None:
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:
     """Print notices on stderr, then tables and the answer, or JSON, on stdout; what fails joins the faults."""
     result, summary, analysis = measured.result, measured.summary, measured.analysis
+    if isinstance(result.failure, NoContactError) and not (summary.succeeded or display.as_json):
+        return  # nothing was measured, and the error says why
     with standing_alone("the list of notices", measured.faults):
         for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
             note(notice_text(notice))

@@ -14,7 +14,7 @@ import httpx
 import orjson
 
 from aiperf_spec.client.compression import BodyDecoder
-from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failure
+from aiperf_spec.client.failures import FAILURES, RequestFailedError, name_failure, status_failure
 from aiperf_spec.client.proxies import ProxyTransport, proxy_for
 from aiperf_spec.client.sink import ReaderSink, RequestTrace
 from aiperf_spec.client.stamping_transport import StampingTransport
@@ -23,12 +23,15 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.version import __version__
-from aiperf_spec.wire.chunk import message_of
 from aiperf_spec.wire.response_reader import ResponseReader
+from aiperf_spec.wire.sse import EventTooLargeError
+from aiperf_spec.wire.web_page import web_page
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
 _GET_TIMEOUT_SECONDS = 5.0
+_GET_TIMEOUT = httpx.Timeout(_GET_TIMEOUT_SECONDS, connect=_GET_TIMEOUT_SECONDS - 0.5)
+"""What opening a connection takes too long with is then named as that."""
 _REDIRECTS = 4
 """Answers to one GET that may be redirects."""
 _GET_BYTES = 32 * 1024 * 1024
@@ -123,7 +126,7 @@ class Client:
             # httpx's objects refer to each other in a circle: what was read is not to stay with them.
             request.extensions.clear()
         if sink.refusal:
-            failed = _status_failure(trace.status, sink, lost)
+            failed = status_failure(trace.status, sink.refusal, sink.error_body, lost)
         elif reader.has_ended:
             return  # after [DONE], only the connection lingered or broke
         if failed is not None:
@@ -155,42 +158,64 @@ class Client:
             response.extensions["location"] = response.headers.pop("location", "")
 
     async def get(self, url: str) -> httpx.Response | None:
-        """Return what a GET answers, read whole; None where nothing came, or too much, in a few seconds.
+        """Return what a GET answers; None where `ask` would raise."""
+        try:
+            return await self.ask(url)
+        except RequestFailedError:
+            return None
 
-        Redirects are followed within the origin: a path without its last slash is often answered by one.
+    async def ask(self, url: str) -> httpx.Response:
+        """Return what a GET answers, read whole, whatever its status.
+
+        Redirects are followed within the origin: a path without its last slash is often answered by one. Raises
+        `RequestFailedError` where nothing came, or too much, in a few seconds.
         """
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
                 for _ in range(_REDIRECTS):
                     page = await self._page(url)
-                    location = "" if page is None or not page.is_redirect else page.headers.get("location", "")
+                    location = page.headers.get("location", "") if page.is_redirect else ""
                     target = urljoin(url, location)
-                    if not location or page is None or origin_of(target) != origin_of(url):
+                    if not location or origin_of(target) != origin_of(url):
                         break
                     url = target
-        except (*FAILURES, ValueError):  # of a location that is no URL
-            return None
+        except TimeoutError:
+            text = f"no answer within {_GET_TIMEOUT_SECONDS:g} s"
+            raise RequestFailedError(RequestError(ErrorKind.READ_TIMEOUT, text)) from None
+        except (*FAILURES, ValueError) as failure:  # the latter of a location that is no URL
+            raise RequestFailedError(name_failure(failure, None)) from None
         return page
 
-    async def _page(self, url: str) -> httpx.Response | None:
+    async def _page(self, url: str) -> httpx.Response:
         body = bytearray()
-        async with self._http.stream("GET", url, headers=self._headers) as response:
+        async with self._http.stream("GET", url, headers=self._headers, timeout=_GET_TIMEOUT) as response:
             async for data in _decoded(response):
                 body += data
                 if len(body) > _GET_BYTES:
-                    return None
+                    raise EventTooLargeError(f"an answer of more than {_GET_BYTES >> 20} MiB")
         location = response.extensions.get("location", "")
         return httpx.Response(
             response.status_code, headers={"location": location} if location else {}, content=bytes(body)
         )
 
     async def get_json(self, url: str) -> Any:
-        """Return what a GET answers; None unless it is JSON with status 2xx within a few seconds."""
-        page = await self.get(url)
+        """Return what a GET answers; None where `ask_json` would raise."""
         try:
-            return orjson.loads(page.content) if page is not None and page.is_success else None
-        except orjson.JSONDecodeError:
+            return await self.ask_json(url)
+        except RequestFailedError:
             return None
+
+    async def ask_json(self, url: str) -> Any:
+        """Return what a GET answers; raise `RequestFailedError` unless it is JSON with status 2xx."""
+        page = await self.ask(url)
+        if not page.is_success:
+            status = f"HTTP {page.status_code} {page.reason_phrase}".strip()
+            raise RequestFailedError(status_failure(page.status_code, status, page.content))
+        try:
+            return orjson.loads(page.content)
+        except orjson.JSONDecodeError:
+            text = f"the server sent {web_page(page.content) or 'what is not JSON'}"
+            raise RequestFailedError(RequestError(ErrorKind.MALFORMED, text, page.status_code)) from None
 
 
 async def _decoded(response: httpx.Response) -> AsyncIterator[bytes]:
@@ -269,12 +294,3 @@ class _QueryFilter(logging.Filter):
                 for value in record.args
             )
         return True
-
-
-def _status_failure(status: int | None, sink: ReaderSink, lost: str) -> RequestError:
-    try:
-        said = message_of(orjson.loads(sink.error_body))
-    except orjson.JSONDecodeError:
-        said = sink.error_body.decode("utf-8", "replace").strip()
-    said = said or (f"body lost ({lost})" if lost else "")
-    return RequestError(ErrorKind.HTTP_STATUS, f"{sink.refusal}: {said}" if said else sink.refusal, status)

@@ -4,10 +4,13 @@ import socket
 import ssl
 
 import httpx
+import orjson
 
 from aiperf_spec.client.connection import CUT_OFF, NO_RESPONSE
 from aiperf_spec.models.run import ErrorKind, RequestError
+from aiperf_spec.wire.chunk import message_of
 from aiperf_spec.wire.sse import EventTooLargeError
+from aiperf_spec.wire.web_page import web_page
 
 FAILURES = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, TimeoutError, EventTooLargeError)
 """What ends a request, and not the run."""
@@ -44,6 +47,16 @@ def name_failure(error: BaseException, status: int | None) -> RequestError:
     causes = _causes(error)
     chain = tuple(type(cause).__name__ for cause in causes)
     return RequestError(_kind(error), _wording(error, causes, status), status, chain)
+
+
+def status_failure(status: int | None, refusal: str, body: bytes | bytearray, lost: str = "") -> RequestError:
+    """Return what a status other than 2xx means; `lost` is why its body did not come whole, if it did not."""
+    try:
+        said = message_of(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        said = web_page(body) or body.decode("utf-8", "replace").strip()
+    said = said or (f"body lost ({lost})" if lost else "")
+    return RequestError(ErrorKind.HTTP_STATUS, f"{refusal}: {said}" if said else refusal, status)
 
 
 def _kind(error: BaseException) -> ErrorKind:

@@ -130,6 +130,21 @@ class RunOptions(Options):
     benchmark_grace_period: float = option(
         "Seconds that requests still in flight then get to finish.", LOAD, "S", ge=0, default=30.0
     )
+    keep_going: bool = option(
+        "Send all requests, also where the first ones find no server, no admission, no such path or model.",
+        LOAD,
+        place="profiling.keep_going",
+        default=False,
+    )
+    max_error_rate: float | None = option(
+        "Share of failed requests, 0 to 1, above which the run ends with exit code 1.",
+        LOAD,
+        "R",
+        "profiling.max_error_rate",
+        ge=0,
+        le=1,
+        default=None,
+    )
     workers: int = option("Processes among which requests are split.", LOAD, "N", ge=1, le=64, default=1)
 
     input_file: Path | tuple[Path, ...] | None = option(

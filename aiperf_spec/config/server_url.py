@@ -38,6 +38,10 @@ class Server:
         path = next(path for path, kind in _ENDPOINT_PATHS.items() if kind == endpoint_type)
         return f"{self.base}/{path}{self.query}"
 
+    def shown(self, endpoint_type: str) -> str:
+        """Return the same without its query, which may hold a key."""
+        return self.endpoint(endpoint_type).partition("?")[0]
+
     @property
     def models(self) -> str:
         """Return the URL that lists models."""

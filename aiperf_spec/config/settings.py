@@ -18,6 +18,7 @@ from pydantic import (
 from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType, SamplingStrategy
 from aiperf_spec.config.headers import NOT_HEADER_TEXT, is_header_text, parse_header
 from aiperf_spec.config.option_table import OPTIONS
+from aiperf_spec.config.problems import problem_text
 from aiperf_spec.config.result_options import ResultOptions
 from aiperf_spec.config.run_options import RunOptions
 from aiperf_spec.config.server_url import split_endpoint
@@ -217,7 +218,7 @@ def split_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 def _describe(error: ValidationError) -> str:
     problem = error.errors()[0]
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = problem_text(problem)
     if not problem["loc"]:
         return message
     name = str(problem["loc"][0])

@@ -13,6 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from aiperf_spec.config.option_table import OPTIONS, keys_of
+from aiperf_spec.config.problems import problem_text
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, split_settings
 from aiperf_spec.errors import ConfigError
 
@@ -197,7 +198,7 @@ class _YamlParser:
             except TypeError as error:
                 self._fail(origin, f"cannot be written as JSON: {error}")
             except ValidationError as error:
-                self._fail(origin, _message(error.errors()[-1]))
+                self._fail(origin, problem_text(error.errors()[-1]))
         sent, shown = split_settings({"url": "http://placeholder", **self._fields})
         for model, values in ((ProfileConfig, sent), (ReportSettings, shown)):
             try:
@@ -206,7 +207,7 @@ class _YamlParser:
                 for problem in error.errors():
                     # What is wrong only together with others may be right together with options.
                     if problem["loc"] and (found := self._origins.get(str(problem["loc"][0]))):
-                        self._fail(found, _message(problem))
+                        self._fail(found, problem_text(problem))
             except ConfigError as error:
                 if "url" not in self._origins:
                     raise
@@ -290,11 +291,6 @@ class _YamlParser:
     def _fail(self, value: _Value, message: str, remedy: str | None = None) -> NoReturn:
         where = f"{self._name}, line {value.node.start_mark.line + 1}"
         raise ConfigError(f"{where}: {value.path + ': ' if value.path else ''}{message}", remedy)
-
-
-def _message(problem: Mapping[str, Any]) -> str:
-    message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    return message if message == problem["msg"] or "Value" in problem["msg"] else f"must be {message}"
 
 
 def _kind(node: yaml.Node) -> str:

@@ -15,12 +15,25 @@ class Stop:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.failure: SpecProfileError | None = None
+        """Why the run gave itself up, where that and no signal is the reason."""
         self._event = asyncio.Event()
 
     def request(self, reason: str) -> None:
         """Stop sending and cancel what is in flight; the first reason is kept."""
         self.reason = self.reason or reason
         self._event.set()
+
+    def give_up(self, failure: SpecProfileError) -> None:
+        """Stop as `request` does because the run is failing, unless it is stopped already."""
+        if self.reason is None:
+            self.failure = failure
+            self.request("failure")
+
+    @property
+    def signal(self) -> str | None:
+        """Return the name of the signal that stopped the run, if one did."""
+        return self.reason if self.failure is None else None
 
     async def unless(self, work: Coroutine[Any, Any, T], patience_seconds: float = 0.0) -> T:
         """Return what the work returns; raise `StoppedError` where it does not before, or soon after, a stop."""

@@ -18,6 +18,7 @@ from aiperf_spec.render.notices import ASK_DIRECTLY
 from aiperf_spec.render.server_side import drafter_text
 from aiperf_spec.render.text import count, number, plural, printable
 from aiperf_spec.render.words import WORDS
+from aiperf_spec.wire.remedies import remedy
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +55,7 @@ def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = Fa
     if result.drafter is not None:
         rows.append(("Drafter", drafter_text(result.drafter), ""))
     if record is None or not record.succeeded:
-        return Diagnosis(rows, [_mend(record)], reported=False)
+        return Diagnosis(rows, [_mend(record, has_key=bool(result.config.api_key))], reported=False)
     reported = acceptance is not None or record.drop_reason is DropReason.ZERO_STEP
     rows += [("Speculation", *_speculation(record, counted)), ("Per request", *_reporting(record, engine))]
     changes = _changes(record, engine, counted, result.config.extra_inputs, reported=reported)
@@ -99,16 +100,10 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
     return f"answered in {took} ms{tokens}", "green"
 
 
-def _mend(record: RequestRecord | None) -> str:
+def _mend(record: RequestRecord | None, *, has_key: bool) -> str:
     if record is None or record.error is None or record.error.kind is ErrorKind.CANCELLED:
         return "ask again: the request was stopped before it ended"
-    if record.error.kind in (ErrorKind.CONNECT_ERROR, ErrorKind.CONNECT_TIMEOUT, ErrorKind.PROXY_ERROR):
-        return "check that the server runs and that --url names it"
-    if record.error.status in (401, 403):
-        return "give the server's key with --api-key or OPENAI_API_KEY"
-    if record.error.status == 404:
-        return "check --model against /v1/models, and the path that --url names"
-    return "make this request succeed first: nothing can be said before"
+    return remedy(record.error, has_key=has_key) or "make this request succeed first: nothing can be said before"
 
 
 def _speculates(result: RunResult) -> bool | None:

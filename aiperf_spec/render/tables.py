@@ -25,6 +25,7 @@ from aiperf_spec.render.server_side import (
 )
 from aiperf_spec.render.text import cell, count, middle, narrow, number, plural, printable
 from aiperf_spec.render.words import WORDS
+from aiperf_spec.wire.remedies import remedy
 
 _COLUMNS = ("avg", "min", "max", "p99", "p90", "p50", "std")
 _UNDRAFTED = ("tokens_per_decode_step", "drafted_share")
@@ -43,7 +44,7 @@ def run_report(result: RunResult, summary: Summary, *, rows: int) -> RenderableT
 def brief_report(result: RunResult, summary: Summary) -> RenderableType:
     """Return the acceptance table alone; where nothing succeeded, what failed."""
     if summary.errors and not summary.succeeded:
-        return errors_table(summary)
+        return errors_table(summary, has_key=bool(result.config.api_key))
     return _acceptance(result, summary)
 
 
@@ -55,7 +56,7 @@ def _acceptance(result: RunResult, summary: Summary) -> RenderableType:
 def _parts(result: RunResult, summary: Summary, rows: int) -> Iterator[Part]:
     yield lambda: run_table(result, summary)
     if summary.errors:
-        yield lambda: errors_table(summary)
+        yield lambda: errors_table(summary, has_key=bool(result.config.api_key))
     if not summary.succeeded:
         return
     yield lambda: latency_table(summary)
@@ -143,15 +144,16 @@ def _outcome(result: RunResult, summary: Summary) -> Text:
     return text
 
 
-def errors_table(summary: Summary) -> Table:
-    """Return the failures by kind, with the first message of each."""
+def errors_table(summary: Summary, *, has_key: bool = False) -> RenderableType:
+    """Return the failures by kind, with the first message of each and what to try; `has_key` says that one was sent."""
     columns = ("<Kind", "Requests", "<First message")
     table = table_of(columns, title="Failed requests", wraps="First message")
     for group in summary.errors:
         error = group.first
         kind = f"{error.kind} {error.status}" if error.kind == "http_status" else str(error.kind)
         table.add_row(kind, count(group.count), cell(error.message))
-    return table
+    tries = dict.fromkeys(remedy(group.first, has_key=has_key) for group in summary.errors)
+    return Renderables(table, *(Text(f"try: {each}", style="dim") for each in tries if each))
 
 
 def _stats_table(title: str, better: str) -> Table:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
+from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.server_metrics import Agreement
@@ -133,3 +135,23 @@ async def test_the_engine_is_the_same_after_its_return(serve: Serve, tmp_path: P
     with counted(engine) as grown:
         result = await profiled(engine, input_file=write_prompts(tmp_path, CODE))
     assert speculation(grown) == summed(result.records)
+
+
+async def test_the_counters_say_at_none_what_the_requests_say_at_summary(serve: Serve) -> None:
+    """Profile the same prompts at both levels, and find the acceptance of the one in the counters of the other."""
+    found = {}
+    for level in ("summary", "none"):
+        engine = serve(Setup(k=5, level=level))
+        result = await profiled(engine, input_file=PROMPTS, request_count=16)
+        counted = server_acceptance(result.reconciliation)
+        assert isinstance(counted, ServerAcceptance)
+        assert len(counted.reached) == 5
+        found[level] = counted, summarise(result.records).acceptance
+    (counted, silent), (beside, reported) = found["none"], found["summary"]
+    assert (silent.requests, reported.requests) == (0, 16)
+    assert reported.length is not None
+    assert reported.rate_percent is not None
+    assert (beside.length, beside.rate) == pytest.approx((reported.length, reported.rate_percent))
+    assert counted.length == pytest.approx(reported.length, rel=0.005)
+    assert counted.rate == pytest.approx(reported.rate_percent, rel=0.005)
+    assert counted.positions == pytest.approx(beside.positions, rel=0.005)
