@@ -14,7 +14,11 @@ from aiperf_spec.cli.app import app
 from aiperf_spec.models.response import PromptAndAnswer
 from tests.support import Simulate
 
-SGLANG = ("--extra-inputs", "return_spec_tokens_details:true")
+ASKING = {
+    "sglang": ("--extra-inputs", "return_spec_tokens_details:true"),
+    "llama_cpp": ("--extra-inputs", "timings_per_token:true"),
+}
+SGLANG = ASKING["sglang"]
 
 
 def invoke(*arguments: str, columns: int = 80) -> Result:
@@ -125,13 +129,13 @@ def test_what_cannot_be_judged_is_said_before_anything_is_sent(
     assert simulator.ledger() == []
 
 
-@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang"])
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang", "llama_cpp"])
 def test_steps_without_a_draft_are_counted_as_the_engine_ran_them(
     engine: str, simulate: Simulate, tmp_path: Path
 ) -> None:
     simulator = simulate(engine, undrafted_share=0.7, seed=5)
     simulator.reset_ledger()
-    result = profile(simulator.url, tmp_path / "run", *(SGLANG if engine == "sglang" else ()))
+    result = profile(simulator.url, tmp_path / "run", *ASKING.get(engine, ()))
     assert result.exit_code == 0, result.output
     found, ran = analysis(tmp_path / "run"), simulator.ledger()
     undrafted, verified = sum(entry["undrafted"] for entry in ran), sum(entry["steps"] for entry in ran)
@@ -142,7 +146,7 @@ def test_steps_without_a_draft_are_counted_as_the_engine_ran_them(
     assert summary["drafted_share"]["avg"] == pytest.approx(found["drafted_share"]["value"])
     assert summary["tokens_per_decode_step"]["avg"] == pytest.approx(found["tokens_per_decode_step"]["value"])
     # Two of the engines verify padding where the drafter found nothing, so that no step is uncounted.
-    if engine == "vllm":
+    if engine in ("vllm", "llama_cpp"):
         assert found["drafted_share"]["value"] == pytest.approx(verified / (verified + undrafted), abs=0.02)
         assert found["drift"]["buckets_reason"] == "positions_unknown"
         shown = words(result.stdout)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from typer.testing import CliRunner, Result
 from aiperf_spec.cli.app import app
 from tests.support import Simulate
 
-ENGINES = {"vllm": {}, "tensorrt_llm": {}, "sglang": {"return_spec_tokens_details": True}}
+ENGINES = {
+    "vllm": {},
+    "tensorrt_llm": {},
+    "sglang": {"return_spec_tokens_details": True},
+    "llama_cpp": {"timings_per_token": True},
+}
 
 
 def invoke(*arguments: str, env: dict[str, str] | None = None) -> Result:
@@ -35,9 +41,33 @@ def closed_port() -> int:
         return port
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("endpoint", ["chat", "completions"])
 @pytest.mark.parametrize("streaming", ["--streaming", "--no-streaming"])
+def test_drafts_without_steps_are_what_the_engine_counted(streaming: str, simulate: Simulate, tmp_path: Path) -> None:
+    simulator = simulate("llama_cpp")
+    simulator.reset_ledger()
+    out = tmp_path / "run"
+    more = ("--max-tokens", "40", "--temperature", "0", "--artifact-dir", str(out))
+    result = invoke("--url", simulator.url, streaming, "--request-count", "6", *more)
+    assert result.exit_code == 0, result.output
+    ledger = simulator.ledger()
+    steps, accepted, proposed = (sum(entry[name] for entry in ledger) for name in ("steps", "accepted", "proposed"))
+    summary = json.loads((out / "profile_export_aiperf.json").read_text())
+    assert summary["spec_profile"]["drop_reasons"] == {"totals_only": 6}
+    assert summary["draft_totals_draft_acceptance_rate"]["avg"] == pytest.approx(100 * accepted / proposed)
+    least, greatest = (summary[f"draft_totals_{end}_acceptance_length"]["avg"] for end in ("least", "greatest"))
+    assert least <= 1 + accepted / steps <= greatest
+    assert "spec_decode_acceptance_length" not in summary
+    assert summary["spec_profile"]["reconciliation"]["agreement"] == "exact"
+    assert f"{1 + accepted / steps:.2f}  (by the verify steps that the server counted" in result.stdout
+    assert "--extra-inputs timings_per_token:true" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("engine", "streaming"),
+    # llama.cpp has no steps in a whole body.
+    [pair for pair in product(ENGINES, ("--streaming", "--no-streaming")) if pair != ("llama_cpp", "--no-streaming")],
+)
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
 def test_a_run_reports_what_the_engine_counted(
     engine: str, endpoint: str, streaming: str, simulate: Simulate, tmp_path: Path
 ) -> None:
@@ -293,16 +323,16 @@ def test_waiting_for_a_server_ends(tmp_path: Path) -> None:
 
 def test_adapters_and_version() -> None:
     listed = invoke("adapters")
-    assert [line.split()[0] for line in listed.stdout.splitlines()[3:6]] == ["vllm", "tensorrt_llm", "sglang"]
+    assert [line.split()[0] for line in listed.stdout.splitlines()[3:7]] == [*ENGINES]
     assert invoke("--version").stdout.startswith("spec-profile ")
 
 
-def test_demo_compares_three_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_compares_every_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = invoke("demo", "--requests", "4", "--concurrency", "2")
     assert result.exit_code == 0, result.output
     tail = result.stdout[result.stdout.index("Runs side by side") :]
-    assert [line.split()[0] for line in tail.splitlines()[4:7]] == ["vllm", "tensorrt_llm", "sglang"]
+    assert [line.split()[0] for line in tail.splitlines()[4:8]] == [*ENGINES]
 
 
 def test_help_imports_nothing_heavy() -> None:

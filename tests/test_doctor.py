@@ -33,6 +33,13 @@ def doctor(url: str, *more: str) -> Result:
         ("vllm", {"level": "none"}, 1, ["on, by the server's own", "--per-request-spec-decode-metrics"], ["ngram"]),
         ("tensorrt_llm", {}, 0, ["TensorRT-LLM at", "Nothing to change"], ["vLLM"]),
         (
+            "llama_cpp",
+            {},
+            0,
+            ["llama.cpp b11434-simulated at", "on: ", "timings_per_token:true to your runs"],
+            ["vLLM", "Nothing to change"],
+        ),
+        (
             "sglang",
             {},
             0,

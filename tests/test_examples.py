@@ -23,7 +23,7 @@ def lines(folder: Path) -> list[dict[str, dict[str, object]]]:
     return [json.loads(line) for line in (folder / "profile_export.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang"])
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang", "llama_cpp"])
 def test_the_configuration_of_each_engine(engine: str, simulate: Simulate, tmp_path: Path) -> None:
     file = EXAMPLES / f"{engine}.yaml"
     run("--config", str(file), "--artifact-dir", str(tmp_path), env={"SPEC_PROFILE_URL": simulate(engine).url})

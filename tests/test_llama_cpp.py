@@ -15,7 +15,9 @@ from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, Usage
+from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.response_reader import ResponseReader
+from aiperf_spec.wire.sse import SSEEvent
 
 Totals = tuple[int, int, int]
 
@@ -152,3 +154,16 @@ def test_none_of_the_events_is_merged_away(size: int) -> None:
     assert isinstance(report, SpecDecodeAcceptanceRecord)
     assert reason is None
     assert (report.per_step_accepted, report.per_step_drafted) == ((1,) * 40, (3,) * 40)
+
+
+def test_a_field_of_another_version_is_named_once() -> None:
+    registry = AdapterRegistry(BUILT_IN)
+    event = {"choices": [{"index": 0, "text": "a"}], "timings": {**timings((9, 10, 4)), "tree_width": 4}}
+    parsed = parse_event(SSEEvent(json.dumps(event).encode()), 1, registry.payload_paths, registry.timing_paths)
+    assert parsed is not None
+    for _ in range(2):
+        report, _ = registry.read([parsed], several_sequences=False)
+        assert isinstance(report, DraftTotals)
+    [warning] = registry.warnings
+    assert warning.startswith("llama.cpp reports acceptance otherwise than in b11434")
+    assert "with tree_width, which is ignored" in warning

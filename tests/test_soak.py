@@ -50,7 +50,9 @@ def living() -> list[object]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc, which only Linux has")
-@pytest.mark.parametrize(("engine", "requests"), [("vllm", 5000), ("sglang", 1000), ("tensorrt_llm", 1000)])
+@pytest.mark.parametrize(
+    ("engine", "requests"), [("vllm", 5000), ("sglang", 1000), ("tensorrt_llm", 1000), ("llama_cpp", 1000)]
+)
 def test_every_request_is_accounted_for(engine: str, requests: int, simulate: Simulate, tmp_path: Path) -> None:
     simulator = simulate(engine, faults=tuple(shares(requests).items()), seed=SEEDS[requests])
     simulator.reset_ledger()
@@ -68,7 +70,7 @@ def test_every_request_is_accounted_for(engine: str, requests: int, simulate: Si
         max_tokens=16,
         temperature=0,
         request_timeout_seconds=20,
-        extra_inputs={"return_spec_tokens_details": True, "ignore_eos": True},
+        extra_inputs={"return_spec_tokens_details": True, "timings_per_token": True, "ignore_eos": True},
         artifact_dir=tmp_path / "run",
     )
     result = profile(config, Hooks(sinks=[watch]))

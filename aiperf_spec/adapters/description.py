@@ -166,6 +166,8 @@ class EngineDescription:
     drafts_chains: bool = False
     """Whether its drafts are chains, unless records show otherwise: then shorter drafts can be modelled."""
     version_path: str = "/version"
+    version_key: str = "version"
+    """The key of that page, a JSON object, under which the version stands."""
     settings_path: str | None = None
     """A page with its settings as a JSON object: `version`, and those of its drafter."""
     drafter: DrafterFields = DrafterFields(method="drafter")

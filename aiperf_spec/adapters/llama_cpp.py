@@ -39,6 +39,7 @@ class LlamaCppAdapter:
         request_inputs={"timings_per_token": True},
         drafts_chains=True,
         version_path="/props",
+        version_key="build_info",
         counters=EngineCounters(
             verify_steps="llamacpp:spec_decode_num_drafts",
             proposed_drafts="llamacpp:spec_decode_num_draft_tokens",
@@ -58,11 +59,6 @@ class LlamaCppAdapter:
                 "generation_time_ms": "predicted_ms",
                 "mean_itl_ms": "predicted_per_token_ms",
             },
-            # What is unknown in the object is told where its drafts are read, and by whose adapter.
-            others=_DRAFTS
-            | OTHERS
-            | {"cache_n", "prompt_n", "prompt_per_token_ms", "prompt_per_second"}
-            | {"predicted_n", "predicted_per_second"},
         ),
     )
 

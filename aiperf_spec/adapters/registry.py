@@ -70,9 +70,17 @@ class AdapterRegistry:
     _warnings: list[str] = field(default_factory=list)
     _versions: VersionWatch = field(default_factory=VersionWatch)
     engines: Engines = field(init=False)
+    _apart: list[EngineDescription] = field(init=False)
+    """Engines whose timing stands apart from their acceptance, where one look would not do for both."""
 
     def __post_init__(self) -> None:
-        self.engines = {each.name: each.description for each in self.adapters if each.description is not None}
+        known = [(each, each.description) for each in self.adapters if each.description is not None]
+        self.engines = {each.name: description for each, description in known}
+        self._apart = [
+            description
+            for each, description in known
+            if description.timing is not None and description.timing.path != each.implementation.payload_path
+        ]
 
     @property
     def payload_paths(self) -> tuple[tuple[str, ...], ...]:
@@ -111,7 +119,7 @@ class AdapterRegistry:
         if several_sequences or len({i for r in responses for i in r.choice_indices}) > 1:
             return None, DropReason.MULTI_SEQUENCE
         reporting = [response for response in responses if response.spec_decode_stats]
-        self._versions.compare_timings(responses, list(self.engines.values()))
+        self._versions.compare_timings(responses, self._apart)
         if not reporting:
             return None, DropReason.ABSENT
         if any(isinstance(response.spec_decode_stats, list) for response in reporting):

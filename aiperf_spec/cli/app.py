@@ -163,7 +163,7 @@ def demo(
     requests: Annotated[int, typer.Option(help="Requests for each engine.", min=1)] = 33,
     concurrency: Annotated[int, typer.Option(help="Requests in flight.", min=1)] = 4,
 ) -> None:
-    """Profile an embedded simulator of each engine, and compare the three."""
+    """Profile an embedded simulator of each engine, and compare them."""
     from aiperf_spec.cli import demo as command
 
     command.demo(requests, concurrency)

@@ -53,7 +53,8 @@ async def _look(config: ProfileConfig) -> ServerInfo:
         engines = known_engines()
         engine = recognised(owner, engines)
         description = EngineDescription(name="") if engine is None else engines[engine]
-        version = _text(await client.get_json(f"{server.root}{description.version_path}"), "version")
+        page = await client.get_json(f"{server.root}{description.version_path}")
+        version = _text(page, description.version_key)
         if version is None and description.settings_path is not None:
             # It holds more than is for us, keys among it.
             settings = await client.get_json(f"{server.root}{description.settings_path}")

@@ -166,7 +166,9 @@ def read_call(
                 stretch_tokens=config.stretch_tokens,
                 undrafted_share=config.undrafted_share,
                 # SGLang proposes as many in every step, and TensorRT-LLM's n-gram worker fills up with zeros.
-                pads_drafts=config.engine != "vllm",
+                pads_drafts=config.engine in ("sglang", "tensorrt_llm"),
+                # llama.cpp drafts no more than may still be sent, beside the token that each step gives.
+                drafts_to_limit=config.engine == "llama_cpp",
             )
             index = len(generations)
             response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-EngineName = Literal["vllm", "tensorrt_llm", "sglang"]
+EngineName = Literal["vllm", "tensorrt_llm", "sglang", "llama_cpp"]
 Level = Literal["none", "summary", "detailed"]
 Outcome = Literal["ok", "error"]
 
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
-DEFAULT_SPEC_TOKENS: Mapping[str, int] = {"vllm": 5, "tensorrt_llm": 3, "sglang": 7}
+DEFAULT_SPEC_TOKENS: Mapping[str, int] = {"vllm": 5, "tensorrt_llm": 3, "sglang": 7, "llama_cpp": 5}
 
 FAULT_OUTCOMES: Mapping[str, Outcome] = {
     "connection_refused": "error",

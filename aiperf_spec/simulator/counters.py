@@ -37,7 +37,12 @@ class Counters:
 
     def text(self) -> str:
         """Return all series in Prometheus' text format."""
-        lines = {"vllm": self._vllm, "sglang": self._sglang, "tensorrt_llm": self._tensorrt_llm}[self.config.engine]
+        lines = {
+            "vllm": self._vllm,
+            "sglang": self._sglang,
+            "tensorrt_llm": self._tensorrt_llm,
+            "llama_cpp": self._llama_cpp,
+        }[self.config.engine]
         return "\n".join(lines()) + "\n"
 
     def _vllm(self) -> Iterator[str]:
@@ -83,6 +88,24 @@ class Counters:
         finished = sum(engine.finished.total() for engine in self._engines)
         yield from _head("trtllm_request_success_total", "Count of successfully processed requests.", "counter")
         yield f'trtllm_request_success_total{{engine_type="trtllm",model_name="{self.config.model}"}} {float(finished)}'
+
+    def _llama_cpp(self) -> Iterator[str]:
+        # One engine, without labels; it prints six digits.
+        positions = sum((engine.positions for engine in self._engines), Counter[int]())
+        for name, kind, value in (
+            ("tokens_predicted_total", "counter", sum(engine.tokens for engine in self._engines)),
+            ("spec_decode_num_draft_tokens_total", "counter", sum(engine.proposed for engine in self._engines)),
+            ("spec_decode_num_accepted_tokens_total", "counter", sum(engine.accepted for engine in self._engines)),
+            ("spec_decode_num_drafts_total", "counter", sum(engine.steps for engine in self._engines)),
+            ("requests_processing", "gauge", self.in_flight),
+        ):
+            yield from _head(f"llamacpp:{name}", name.replace("_", " "), kind)
+            yield f"llamacpp:{name} {value:.6g}"
+        if positions:
+            name = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
+            yield from _head(name, "Accepted tokens per draft position", "counter")
+            for position in range(self.config.draft_length):
+                yield f'{name}{{position="{position}"}} {positions[position]}'
 
 
 class _Engine:

@@ -125,6 +125,7 @@ def draw_sequence(
     stretch_tokens: int | None = None,
     undrafted_share: float = 0.0,
     pads_drafts: bool = False,
+    drafts_to_limit: bool = False,
 ) -> Draw:
     """Draw one sequence of at most `max_tokens` tokens.
 
@@ -133,7 +134,8 @@ def draw_sequence(
     propose fewer than `draft_length` tokens, as an n-gram drafter does when its match runs out.
     `stretch_tokens` gives the text stretches of this mean length, easy and hard by turns. In
     `undrafted_share` of the steps the drafter finds nothing; an engine that `pads_drafts` then verifies a
-    full draft of padding, of which it accepts nothing.
+    full draft of padding, of which it accepts nothing. `drafts_to_limit` keeps the last drafts within
+    `max_tokens`, so that no limit cuts what a step accepted, and the last token may have no draft.
     """
     rng, found = Random(seed), Random(seed ^ 0x5117)
     curve = acceptance_curve(first_acceptance, draft_length)
@@ -148,7 +150,8 @@ def draw_sequence(
     easy = easy_places(seed, length + draft_length, stretch_tokens) if stretch_tokens else []
     left = length - 1
     while left > 0:
-        if found.random() < undrafted_share:
+        room = limit - (length - left) - 1 if drafts_to_limit else draft_length
+        if found.random() < undrafted_share or not room:
             if pads_drafts:
                 drafted.append(draft_length)
                 accepted.append(0)
@@ -157,7 +160,7 @@ def draw_sequence(
             chunks.append(1)
             left -= 1
             continue
-        proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else draft_length
+        proposed = _proposed(rng, draft_length, first=not drafted) if short_drafts else min(draft_length, room)
         drafted.append(proposed)
         chances = curve[:proposed]
         if easy:

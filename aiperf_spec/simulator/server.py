@@ -42,7 +42,7 @@ class Simulator:
         return _json(self.engine.models())
 
     async def settings(self, request: web.Request) -> web.Response:
-        """Answer GET /server_info."""
+        """Answer GET on the page of the engine's settings."""
         settings = self.engine.settings()
         return await self.not_found(request) if settings is None else _json(settings)
 
@@ -157,7 +157,7 @@ def create_app(config: SimulatorConfig) -> web.Application:
     app.router.add_post("/v1/completions", simulator.generate)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
-    app.router.add_get("/server_info", simulator.settings)
+    app.router.add_get(simulator.engine.settings_path, simulator.settings)
     app.router.add_get("/metrics", simulator.metrics)
     if config.engine == "tensorrt_llm":
         app.router.add_get("/prometheus/metrics", simulator.metrics)

@@ -110,6 +110,6 @@ class ResponseWriter:
 
 def bears_stats(payload: Payload) -> bool:
     """Say whether a payload carries a statistics object of any engine."""
-    if payload.get("metrics") or payload.get("sglext"):
+    if payload.get("metrics") or payload.get("sglext") or "draft_n" in payload.get("timings", ()):
         return True
     return any("speculative_decoding" in choice for choice in payload.get("choices", ()))

@@ -14,7 +14,7 @@ def test_json_round_trip() -> None:
     assert SimulatorConfig.from_json(config.to_json()) == config
 
 
-@pytest.mark.parametrize(("engine", "k"), [("vllm", 5), ("tensorrt_llm", 3), ("sglang", 7)])
+@pytest.mark.parametrize(("engine", "k"), [("vllm", 5), ("tensorrt_llm", 3), ("sglang", 7), ("llama_cpp", 5)])
 def test_draft_length_defaults_to_the_engine_s(engine: Any, k: int) -> None:
     assert SimulatorConfig(engine).draft_length == k
     assert SimulatorConfig(engine, num_spec_tokens=2).draft_length == 2

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,7 @@ async def test_sglang_refuses_a_prompt_over_its_context(serve: Serve, session: a
     assert shape(orjson.loads(answer)) == shape(orjson.loads(body))
 
 
-@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang"])
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt_llm", "sglang", "llama_cpp"])
 @pytest.mark.parametrize(
     "body",
     [{"messages": []}, {"messages": "hi"}, {"n": 0}, {"n": "two"}, {"temperature": "hot"}, {"max_tokens": 1.5}],
@@ -269,6 +269,67 @@ async def test_stream_and_body_say_the_same(serve: Serve, ask: Ask, events: Read
             assert texts[choice["index"]] == text
         usage = events(stream)[-1]["usage"]
         assert usage["completion_tokens"] == answer["usage"]["completion_tokens"]
+
+
+LLAMA_CPP_STREAMS: dict[str, dict[str, Any]] = {
+    "chat-stream-usage": {"stream_options": {"include_usage": True}},
+    "chat-stream-nousage": {},
+    "chat-stream-timings-per-token-usage": {"stream_options": {"include_usage": True}, "timings_per_token": True},
+    "completions-stream-usage": {"stream_options": {"include_usage": True}},
+    "ngram-completions-stream-timings-per-token-usage": {"timings_per_token": True},
+}
+
+
+@pytest.mark.parametrize("name", LLAMA_CPP_STREAMS)
+async def test_llama_cpp_streams(serve: Serve, ask: Ask, events: Read, name: str) -> None:
+    stream = (WIRE / "llama_cpp" / f"{name}.sse").read_bytes()
+    endpoint = "completions" if "completions" in name else "chat"
+    # The first steps of the capture with n-grams had no draft: what was drafted is left out of what is compared.
+    server = await serve("llama_cpp", undrafted_share=0.9 if name.startswith("ngram") else 0.0)
+    _, answer = await ask(server, endpoint, stream=True, max_tokens=64, ignore_eos=True, **LLAMA_CPP_STREAMS[name])
+    # Its objects have their keys in no order that is kept.
+    shapes = [
+        {repr(shape(sorted_keys(item))) for item in events(data)}
+        for data in (answer, stream.split(b"data: null\n\n")[-1])
+    ]
+    assert shapes[0] == shapes[1]
+    assert answer.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("chat-nonstream", 48), ("chat-nonstream-maxtokens1", 1), ("completions-nonstream", 40)]
+)
+async def test_llama_cpp_bodies(serve: Serve, ask: Ask, name: str, limit: int) -> None:
+    captured_body = orjson.loads((WIRE / "llama_cpp" / f"{name}.json").read_bytes())
+    _, answer = await ask(await serve("llama_cpp"), name.split("-")[0], max_tokens=limit, ignore_eos=True)
+    assert shape(sorted_keys(orjson.loads(answer))) == shape(sorted_keys(captured_body))
+
+
+def sorted_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: sorted_keys(value[key]) for key in sorted(value)}
+    return [sorted_keys(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "completions"])
+@pytest.mark.parametrize("ignore_eos", [True, False])
+async def test_llama_cpps_running_totals_are_the_steps_that_were_drawn(
+    serve: Serve, ask: Ask, events: Read, endpoint: str, ignore_eos: bool
+) -> None:
+    server = await serve("llama_cpp", undrafted_share=0.2)
+    body = {"max_tokens": 150, "ignore_eos": ignore_eos, "timings_per_token": True}
+    _, answer = await ask(server, endpoint, stream=True, **body)
+    sent = [item["timings"] for item in events(answer) if "timings" in item]
+    totals = {t["predicted_n"]: (t.get("draft_n", 0), t.get("draft_n_accepted", 0)) for t in sent}
+    counts = [totals[tokens] for tokens in sorted(totals)]
+    steps = [(d - c, b - a) for (c, a), (d, b) in pairwise(counts) if d > c]
+    [entry] = server.ledger.entries
+    assert steps == list(zip(entry.per_step_drafted, entry.per_step_accepted, strict=True))
+    assert sent[-1]["predicted_n"] == entry.completion_tokens
+    assert entry.undrafted > 0
+    if entry.completion_tokens == 150:
+        # Nothing is drafted beyond the limit.
+        assert entry.completion_tokens == 1 + entry.accepted + entry.steps + entry.undrafted
 
 
 async def test_choices_interleave(serve: Serve, ask: Ask, events: Read) -> None:

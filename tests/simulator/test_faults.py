@@ -244,12 +244,12 @@ def statistics(objects: list[dict[str, Any]]) -> list[Any]:
     """List the statistics in a stream, wherever an engine puts them."""
     found = []
     for item in objects:
-        found += [item[key] for key in ("metrics", "sglext") if key in item]
+        found += [item[key] for key in ("metrics", "sglext", "timings") if key in item]
         found += [c["speculative_decoding"] for c in item["choices"] if "speculative_decoding" in c]
     return found
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*ENGINES, "llama_cpp"])
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
 async def test_faults_of_statistics(
     serve: Serve, spoiled: Serve, ask: Ask, events: Read, engine: str, endpoint: str
@@ -280,7 +280,7 @@ async def test_faults_of_statistics(
 def answer_text(objects: list[dict[str, Any]]) -> str:
     """Join the content of a stream."""
     choices = [choice for item in objects for choice in item["choices"]]
-    return "".join(c["text"] if "text" in c else c["delta"].get("content", "") for c in choices)
+    return "".join(c["text"] if "text" in c else c["delta"].get("content") or "" for c in choices)
 
 
 async def test_gzip_is_flushed_with_every_event(spoiled: Serve) -> None:

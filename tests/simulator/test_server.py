@@ -19,7 +19,7 @@ Serve = Callable[..., Awaitable[RunningSimulator]]
 Ask = Callable[..., Awaitable[tuple[int, bytes]]]
 Read = Callable[[bytes], list[dict[str, Any]]]
 
-ENGINES = ["vllm", "tensorrt_llm", "sglang"]
+ENGINES = ["vllm", "tensorrt_llm", "sglang", "llama_cpp"]
 # Of each engine's payload: accepted, proposed, steps, histogram.
 FIELDS = {
     "vllm": ("num_accepted_draft_tokens", "num_draft_tokens", "num_spec_steps", "acceptance_histogram"),
@@ -53,7 +53,7 @@ async def fetch_ledger(server: RunningSimulator, session: aiohttp.ClientSession)
         return entries
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", FIELDS)
 @pytest.mark.parametrize("stream", [True, False])
 async def test_ledger_agrees_with_what_was_sent(
     serve: Serve, ask: Ask, session: aiohttp.ClientSession, events: Read, engine: str, stream: bool
@@ -129,8 +129,8 @@ async def test_models_health_and_unknown_paths(serve: Serve, session: aiohttp.Cl
     server = await serve(engine)
     async with session.get(server.url + "/v1/models") as response:
         card = (await response.json())["data"][0]
-    assert (card["id"], card["owned_by"]) == ("m", engine)
-    assert ("max_model_len" in card) == (engine != "tensorrt_llm")
+    assert (card["id"], card["owned_by"]) == ("m", engine.replace("llama_cpp", "llamacpp"))
+    assert ("max_model_len" in card) == (engine in ("vllm", "sglang"))
     async with session.get(server.url + "/health") as response:
         assert response.status == 200
     async with session.get(server.url + "/v2/nothing") as response:

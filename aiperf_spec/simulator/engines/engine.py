@@ -23,8 +23,9 @@ class Engine(ABC):
     """Shape the responses of one engine; a subclass holds all that is particular to it."""
 
     owner: ClassVar[str]
-    """The engine's name, which it gives as the owner of a model too."""
+    """What it gives as the owner of a model."""
     id_formats: ClassVar[Mapping[Endpoint, str]]
+    settings_path: ClassVar[str] = "/server_info"
     # Whether what follows the content is still sent after an error in the middle of a stream.
     trailer_after_error: ClassVar[bool] = False
 
@@ -81,7 +82,7 @@ class Engine(ABC):
         return {}
 
     def settings(self) -> Payload | None:
-        """Shape the answer of GET /server_info; None where the engine has no such page."""
+        """Shape the answer of GET on `settings_path`; None where the engine has no such page."""
         return None
 
     def refuse(self, message: str, status: int = 400, param: str | None = None) -> RejectedError:
