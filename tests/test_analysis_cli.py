@@ -298,6 +298,14 @@ def test_a_report_shows_the_analysis_and_holds_gates(simulate: Simulate, tmp_pat
     assert "Acceptance by position" not in plain.stdout
     shown = invoke("report", str(out), "--draft-cost", "0.1")
     assert "Best k' per category at a draft cost of 0.1 (estimate)" in shown.stdout
+    # What the run was given holds for a report that is given none.
+    own, costly = out.parent / "own", ("--draft-cost", "0.2")
+    assert profile(simulate("vllm").url, own, *costly).exit_code == 0
+    assert "at a draft cost of 0.2 (estimate)" in invoke("report", str(own), "--analysis").stdout
+    assert "at a draft cost of 0.1 (estimate)" in invoke("report", str(own), "--draft-cost", "0.1").stdout
+    page = out.parent / "page.html"
+    assert invoke("report", str(own), "--html", str(page)).exit_code == 0
+    assert "Speed-up at a draft cost of 0.2 (estimate)" in page.read_text()
     gated = invoke("report", str(out), "--require", "acceptance_length >= 1.5", "--require", "error_rate > 0")
     assert gated.exit_code == 3
     assert gated.stdout.count("not met") == 1

@@ -23,6 +23,7 @@ from aiperf_spec.models.run import ErrorKind
 from tests.test_architecture import LEVELS
 
 ROOT = Path(__file__).parent.parent
+TEMPLATES = {".j2", ".css", ".mplstyle"}
 PAGES = sorted((ROOT / "aiperf_spec" / "docs").glob("*.md"))
 TOPICS = {
     *(
@@ -136,7 +137,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_pages_are_in_the_wheel(wheel: Path) -> None:
+def test_the_pages_and_the_templates_are_in_the_wheel(wheel: Path) -> None:
+    templates = [path for path in (ROOT / "aiperf_spec" / "render" / "html").rglob("*") if path.suffix in TEMPLATES]
+    assert {path.suffix for path in templates} == TEMPLATES
     with zipfile.ZipFile(wheel) as archive:
-        for path in PAGES:
-            assert archive.read(f"aiperf_spec/docs/{path.name}") == path.read_bytes()
+        for path in (*PAGES, *templates):
+            assert archive.read(path.relative_to(ROOT).as_posix()) == path.read_bytes()

@@ -15,13 +15,13 @@ from aiperf_spec.analysis.report import analyse
 from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import load_run, run_settings
+from aiperf_spec.artifacts.read.run import command_of, load_run, run_settings, started_at, taken_over
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import summarise
-from aiperf_spec.render.html.svg_plots import require_matplotlib
+from aiperf_spec.render.html.template import require_plots
 
 if TYPE_CHECKING:
     from aiperf_spec.render.html.runs_page import PageRun
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def expect_page(file: Path) -> None:
     """Raise `ConfigError` where no page could be made, or be written there."""
-    require_matplotlib()
+    require_plots()
     if file.is_dir() or not file.parent.is_dir():
         raise ConfigError(
             f"--html {str(file)!r}: not a file that can be written", "name a file in a folder that exists"
@@ -65,15 +65,17 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Ru
     from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
+    page_run = partial(PageRun, configuration=first.configuration, command=command_of(first), started=started_at(first))
     if len(group) == 1 and first.shown_from_summary:
         result = load_run(group, with_records=False).result
-        return PageRun(first.name, result, summary_of(first.described), None, first.configuration)
+        return page_run(first.name, result, summary_of(first.described), None)
     loaded = load_run(group)
     result = loaded.result
-    analysis = analysed(result.records, settings, baseline, partial(run_settings, first.described))
+    own = taken_over(settings, first)
+    analysis = analysed(result.records, own, baseline, partial(run_settings, first.described))
     texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
-    return PageRun(name, result, loaded.summary(), analysis, first.configuration, texts)
+    return page_run(name, result, loaded.summary(), analysis, texts=texts)
 
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:

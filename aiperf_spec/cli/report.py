@@ -15,7 +15,7 @@ from aiperf_spec.analysis.matrix import Matrix, build_matrix
 from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import load_run, notices_of, run_settings
+from aiperf_spec.artifacts.read.run import load_run, notices_of, run_settings, taken_over
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
@@ -150,7 +150,7 @@ def _examine(
         analysis, shown = None, wanted and not quiet
         if shown:
             of_run = partial(run_settings, run.described)
-            analysis = analysed(run.records().records, settings, baseline, of_run)
+            analysis = analysed(run.records().records, taken_over(settings, run), baseline, of_run)
             texts = run.answers(analysis.outliers.indexes)
             console.print(Text(name, style="bold"))
             console.print(analysis_report(analysis, by_category=settings.by_category, texts=texts))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aiperf_spec.analysis.clusters import measured
@@ -10,12 +11,14 @@ from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.summary_file import SummaryFile
 from aiperf_spec.config.choices import EndpointType, ExportLevel
+from aiperf_spec.config.command_line import command_line
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.metrics.table import RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
+from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.notices import notice_text
 
 _NOWHERE = "http://unknown"
@@ -80,6 +83,30 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         reconciliation=summary.reconciliation if alone else None,
     )
     return LoadedRun(result, settings, unreadable, overlapped)
+
+
+def taken_over(settings: ReportSettings, run: RunFolder) -> ReportSettings:
+    """Return the settings of a report, with the draft cost that the run was given where the report has none."""
+    own = _own_config(run) if settings.draft_cost is None else None
+    return settings if own is None else settings.model_copy(update={"draft_cost": own[1].draft_cost})
+
+
+def command_of(run: RunFolder) -> list[str]:
+    """Return the command that makes the run, by option and without secrets; empty without its configuration."""
+    own = _own_config(run)
+    return [] if own is None else command_line(*own)
+
+
+def started_at(run: RunFolder) -> datetime | None:
+    """Return when the run's first profiled request was sent, in UTC: by its summary, else by its records."""
+    try:
+        if told := run.described.start_time:
+            when = datetime.fromisoformat(told)
+            return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+        stamps = [record.start_ns for record in run.stream() if record.phase is Phase.PROFILING]
+        return datetime.fromtimestamp(min(stamps) / NS_PER_S, UTC) if stamps else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _numbered_after(before: Sequence[RequestRecord], records: list[RequestRecord]) -> list[RequestRecord]:

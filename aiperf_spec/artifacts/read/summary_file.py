@@ -132,6 +132,8 @@ class SummaryFile(Tolerant):
     __pydantic_extra__: dict[str, Maybe[dict[str, Maybe[Number]]]] = Field(init=False)
 
     benchmark_id: str = ""
+    start_time: str = ""
+    """Of the first request, in UTC, in ISO 8601."""
     models: list[Maybe[dict[str, Maybe[str]]]] = _at("input_config", "models", "items", default=[])
     model_names: list[Maybe[str]] = _at("input_config", "endpoint", "model_names", default=[])
     """AIPerf's before its second configuration format, as the two that follow."""

@@ -1,23 +1,30 @@
 """The page of runs held against a base."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.comparison.compare import ComparisonSet
+from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Verdict
+from aiperf_spec.analysis.comparison.compare import Row as ComparedRow
 from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.models.run import Phase
-from aiperf_spec.render.comparison_tables import comparison_report, method
+from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.render.comparison_tables import comparison_report, method, mismatch_text
 from aiperf_spec.render.gates import gates_table
-from aiperf_spec.render.html import charts
-from aiperf_spec.render.html.document import cards, document, medians
-from aiperf_spec.render.html.heat_map import heat_map
-from aiperf_spec.render.html.rich_to_html import html, safe
-from aiperf_spec.render.missing import figure, interval
-from aiperf_spec.render.text import count, middle, plural, printable
+from aiperf_spec.render.html import charts, time_charts
+from aiperf_spec.render.html.category_forest import category_forest
+from aiperf_spec.render.html.forest import Line, Point, forest
+from aiperf_spec.render.html.page import Forest, Group, Page, Section
+from aiperf_spec.render.matrix import matrix_report
+from aiperf_spec.render.missing import interval, signed
+from aiperf_spec.render.tables import runs_table
+from aiperf_spec.render.text import middle, number, plural
+
+_TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.DIFFERENT: "warn"}
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,6 +35,11 @@ class ComparedRun:
     summary: Summary
     analysis: Analysis
 
+    @property
+    def name(self) -> str:
+        """Return what it is called on the page."""
+        return middle(self.run.name.rstrip("/").rpartition("/")[2] or self.run.name, 60)
+
 
 def comparison_page(
     comparisons: ComparisonSet,
@@ -37,56 +49,112 @@ def comparison_page(
     strict: bool = False,
     matrix: Matrix | None = None,
 ) -> bytes:
-    """Return the page: what differs and what misleads, then the runs' curves on top of each other."""
-    sections = [("Runs", "".join(_headline(run) for run in runs))]
-    for compared in comparisons.comparisons:
-        heading = f"{_short(compared.candidate)} against {_short(compared.base)}"
-        sections.append((heading, html(comparison_report(compared))))
-    for compared, judged in zip(comparisons.comparisons, gates, strict=False):
-        title = f"Gates, {_short(compared.candidate)}"
-        sections.append((title, html(gates_table(judged, strict=strict, title=""))))
-    if matrix is not None:
-        sections.append(("Acceptance by category", heat_map(matrix)))
-    sections.append(("Acceptance", _acceptance(runs)))
-    sections.append(("Latency", _latency(runs)))
-    lead = f"<p>{safe(f'{_short(runs[0].run.name)} is the base')}</p><p class='dim'>{safe(method(comparisons))}</p>"
-    return document(f"Comparison of {plural(len(runs), 'run')}", lead, sections)
-
-
-def _short(name: str) -> str:
-    return middle(name.rstrip("/").rpartition("/")[2] or name, 60)
-
-
-def _headline(run: ComparedRun) -> str:
-    found = run.analysis.run
-    settings = run.run.settings
-    figures = [
-        ("Acceptance length, pooled", figure(found.length), interval(found.length)),
-        ("Draft acceptance rate", f"{figure(found.rate)} %", interval(found.rate)),
+    """Return the page: what misleads and what differs, then the runs' curves beside each other."""
+    sections = []
+    names = [run.name for run in runs]
+    for i, compared in enumerate(comparisons.comparisons):
+        groups = [_differences(compared)]
+        if i < len(gates):
+            groups.append(Group(title="Gates", tables=[gates_table(gates[i], strict=strict, title="")]))
+        groups.append(Group(note=method(comparisons)))
+        sections.append(Section(f"{names[i + 1]} against {names[0]}", groups))
+    table = runs_table([(run.name, run.summary) for run in runs])
+    sections.append(Section("Runs side by side", [Group(tables=[table])]))
+    if matrix is not None and (plot := category_forest(matrix)) is not None:
+        folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]
+        sections.append(Section("Acceptance by category", [Group(forests=[plot], folded=folded)]))
+    sections += [
+        Section("Acceptance by position in the draft", [_acceptance(runs)]),
+        Section("Latency", [_times(runs)]),
     ]
-    figures += medians(run.summary)
-    said = f"{count(run.summary.acceptance.requests)} of {count(run.summary.succeeded)}"
-    figures.append(("Requests with acceptance", said, f"{count(run.summary.total)} in all"))
-    known = ((key, getattr(settings, key)) for key in ("model", "endpoint", "prompts", "concurrency"))
-    beside = ", ".join(f"{key} {printable(str(value), 80)}" for key, value in known if value is not None)
-    return (
-        f"<h3>{safe(_short(run.run.name))}</h3><p class='dim'>{safe(printable(run.run.name, 400))}</p>"
-        + (f"<p>{safe(beside)}</p>" if beside else "")
-        + cards(figures)
+    return Page(
+        kicker=f"Comparison of {plural(len(runs), 'run')}",
+        title=f"{', '.join(names[1:])} against {names[0]}",
+        about=[],
+        warnings=_warnings(comparisons, names),
+        cards=[],
+        facts=_facts(runs),
+        sections=[section for section in sections if not section.is_empty],
+    ).html()
+
+
+def _warnings(comparisons: ComparisonSet, names: Sequence[str]) -> list[str]:
+    several = len(comparisons.comparisons) > 1
+    return [
+        f"{f'{name}: ' if several else ''}{mismatch_text(mismatch)}"
+        for name, compared in zip(names[1:], comparisons.comparisons, strict=True)
+        for mismatch in compared.mismatches
+    ]
+
+
+def _facts(runs: Sequence[ComparedRun]) -> list[tuple[str, str]]:
+    facts = []
+    for i, each in enumerate(runs):
+        settings = each.run.settings
+        known = ((key, getattr(settings, key)) for key in ("model", "endpoint", "prompts", "concurrency"))
+        parts = [f"{key} {middle(str(value), 80)}" for key, value in known if value is not None]
+        facts.append(("Base" if i == 0 else "Candidate", f"{middle(each.run.name, 200)}: {', '.join(parts)}"))
+    return facts
+
+
+def _differences(compared: Comparison) -> Group:
+    forests = [
+        _forest("Difference from the base, by metric", "Metric", [(row.label, row) for row in compared.rows]),
+    ]
+    tags = dict.fromkeys(row.tag for rows in compared.categories.values() for row in rows)
+    for tag in tags:
+        rows = [(name, row) for name, rows in compared.categories.items() for row in rows if row.tag == tag]
+        rows.sort(key=lambda each: -(each[1].relative or 0))
+        forests.append(_forest(f"{rows[0][1].label}: difference by category", "Category", rows))
+    folded = [("Tables: differences", [comparison_report(compared)])]
+    return Group(forests=[each for each in forests if each is not None], folded=folded)
+
+
+def _forest(title: str, first: str, rows: Sequence[tuple[str, ComparedRow]]) -> Forest | None:
+    lines = [Line(middle(name, 40), "", [point]) for name, row in rows if (point := _point(name, row)) is not None]
+    note = "In % of the base's figure, with 95 % intervals. Green is better, red is worse, grey is no difference shown."
+    return forest(title, first, "difference, %", lines, zero=True, note=note)
+
+
+def _point(name: str, row: ComparedRow) -> Point | None:
+    relative, found = row.relative, row.difference
+    if relative is None or not found.base:
+        return None
+    factor = 100 / abs(found.base)
+    ends = (found.estimate.low, found.estimate.high)
+    low, high = (None if end is None else factor * end for end in ends)
+    shown = _signed(100 * relative)
+    between = f"{_signed(low)} to {_signed(high)}" if low is not None and high is not None else interval(found.estimate)
+    said = (
+        f"{middle(name, 40)}: {number(found.base)} to {number(found.candidate)}, {shown} % ({between}), {row.verdict}"
+    )
+    tone = _TONES.get(row.verdict, "muted")
+    return Point(100 * relative, low, high, shown, between, said, tone=tone)
+
+
+def _signed(value: float) -> str:
+    return signed(round(value, 1) + 0.0, 1)  # adding turns -0.0 into 0.0
+
+
+def _acceptance(runs: Sequence[ComparedRun]) -> Group:
+    histograms = [(run.name, run.summary.acceptance.histogram, run.analysis.run.curve) for run in runs]
+    curves = [(run.name, run.analysis.run.curve) for run in runs]
+    drawn = [charts.histograms("ch", histograms), *charts.positions("cp", curves, side_by_side=True)]
+    return Group(
+        charts=[each for each in drawn if each],
+        legend=charts.names_of([run.name for run in runs]),
+        note="Positions that no draft reached are left out. Lines are 95 % intervals.",
     )
 
 
-def _acceptance(runs: Sequence[ComparedRun]) -> str:
-    histograms = [(_short(run.run.name), run.summary.acceptance.histogram) for run in runs]
-    curves = [(_short(run.run.name), run.analysis.run.curve) for run in runs]
-    return charts.histograms("ch", histograms, "Accepted drafts per verify step") + charts.curves(
-        "cp", curves, "Acceptance by position in the draft"
+def _times(runs: Sequence[ComparedRun]) -> Group:
+    series = [(run.name, time_charts.times_of(_good(run), run.summary.record_stats)) for run in runs]
+    return Group(
+        charts=time_charts.distributions("cl", series),
+        legend=charts.names_of([run.name for run in runs]),
+        note="Marks are p50, p90 and p99.",
     )
 
 
-def _latency(runs: Sequence[ComparedRun]) -> str:
-    series = [
-        (_short(run.run.name), [each for each in run.run.records if each.succeeded and each.phase is Phase.PROFILING])
-        for run in runs
-    ]
-    return charts.distributions("cl", series, "Latency: share of requests at most as slow")
+def _good(run: ComparedRun) -> list[RequestRecord]:
+    return [each for each in run.run.records if each.succeeded and each.phase is Phase.PROFILING]

@@ -1,98 +1,96 @@
-"""Turn the tables of a terminal into HTML: every text is escaped, and nothing else makes a tag."""
+"""Take a terminal's tables and texts apart, so that a template can show them."""
 
-from collections.abc import Iterator
-from html import escape
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group as Renderables
 from rich.table import Table
 from rich.text import Text
 
-from aiperf_spec.render.text import printable
-
 _CLASSES = {"green": "good", "red": "bad", "yellow": "warn", "dim": "dim", "bold": "strong"}
-_LONG = 4000
 
 
-def html(renderable: Any) -> str:
-    """Return a table, a text or a group of them as HTML."""
+@dataclass(slots=True, frozen=True)
+class Span:
+    """A piece of text and the classes of its style."""
+
+    text: str
+    classes: str
+
+
+@dataclass(slots=True, frozen=True)
+class Cell:
+    """A cell of a table; figures stand to the right, as they do in a terminal."""
+
+    spans: Sequence[Span]
+    is_figure: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Row:
+    """A row of a table, its first cell the row's name."""
+
+    cells: Sequence[Cell]
+    classes: str
+
+
+@dataclass(slots=True, frozen=True)
+class Block:
+    """A text, or a table with `spans` as its caption."""
+
+    spans: Sequence[Span]
+    is_title: bool = False
+    is_table: bool = False
+    head: Sequence[Cell] = ()
+    rows: Sequence[Row] = ()
+
+
+def blocks(renderable: Any) -> Iterator[Block]:
+    """Yield the tables and texts of a table, a text or a group of them; nothing of None and of empty texts."""
     if isinstance(renderable, Renderables):
-        return "\n".join(html(part) for part in renderable.renderables if part != "")
-    if isinstance(renderable, Table):
-        return table_html(renderable)
-    if not str(renderable).strip():
-        return ""
-    if isinstance(renderable, Text) and str(renderable.style) == "bold":
-        return f'<p class="title">{safe(renderable.plain)}</p>'
-    return f"<p>{text_html(renderable)}</p>"
+        for part in renderable.renderables:
+            yield from blocks(part)
+    elif isinstance(renderable, Table):
+        yield _table(renderable)
+    elif renderable is not None and str(renderable).strip():
+        bold = isinstance(renderable, Text) and str(renderable.style) == "bold"
+        yield Block([Span(str(renderable), "")] if bold else _spans(renderable), is_title=bold)
 
 
-def text_html(text: str | Text) -> str:
-    """Return a text with its styles as classes, in one line for each of its own."""
-    if isinstance(text, str):
-        return safe(text)
-    pieces, position = [], 0
-    for span in sorted(text.spans, key=lambda span: span.start):
-        if span.start < position:
-            continue
-        pieces.append(safe(text.plain[position : span.start]))
-        pieces.append(_classed(safe(text.plain[span.start : span.end]), str(span.style)))
-        position = span.end
-    pieces.append(safe(text.plain[position:]))
-    return _classed("".join(pieces), str(text.style))
-
-
-def safe(text: str) -> str:
-    """Return text as HTML that shows it, what a terminal could not show spelled out."""
-    lines = ((line, printable(line, _LONG)) for line in text.split("\n"))
-    # What parts a text from its neighbours is not for `printable` to take away.
-    return "<br>".join(escape(_edges(line, shown)) for line, shown in lines)
-
-
-def _edges(line: str, shown: str) -> str:
-    if not shown:
-        return " " if line else ""
-    return f"{' ' if line[0] == ' ' else ''}{shown}{' ' if line[-1] == ' ' else ''}"
-
-
-def _classed(inner: str, style: str) -> str:
-    names = [_CLASSES[name] for name in style.split() if name in _CLASSES]
-    return f'<span class="{" ".join(names)}">{inner}</span>' if names and inner else inner
-
-
-def table_html(table: Table) -> str:
-    """Return a table with its title as caption; figures stand to the right as they do in a terminal."""
-    caption = (
-        f"<caption>{text_html(table.title)}</caption>" if isinstance(table.title, str | Text) and table.title else ""
-    )
-    sides = ["num" if column.justify == "right" else "" for column in table.columns]
-    head = ""
+def _table(table: Table) -> Block:
+    figures = [column.justify == "right" for column in table.columns]
+    head: list[Cell] = []
     if table.show_header and any(str(column.header) for column in table.columns):
-        cells = (
-            f"<th{_class(side)} scope='col'>{text_html(_text(column.header)).replace('<br>', ' ')}</th>"
-            for column, side in zip(table.columns, sides, strict=True)
-        )
-        head = f"<thead><tr>{''.join(cells)}</tr></thead>"
-    rows = "\n".join(_rows(table, sides))
-    return f'<div class="scroll"><table>{caption}{head}<tbody>\n{rows}\n</tbody></table></div>'
+        head = [
+            Cell([Span(span.text.replace("\n", " "), span.classes) for span in _spans(column.header)], is_figure)
+            for column, is_figure in zip(table.columns, figures, strict=True)
+        ]
+    return Block(_spans(table.title or ""), is_table=True, head=head, rows=list(_rows(table, figures)))
 
 
-def _rows(table: Table, sides: list[str]) -> Iterator[str]:
+def _rows(table: Table, figures: Sequence[bool]) -> Iterator[Row]:
     below = False
     for row, *cells in zip(table.rows, *(column.cells for column in table.columns), strict=False):
-        # The first column names the row.
-        parts = []
-        for position, (cell, side) in enumerate(zip(cells, sides, strict=True)):
-            name, scope = ("th", " scope='row'") if position == 0 else ("td", "")
-            parts.append(f"<{name}{_class(side)}{scope}>{text_html(_text(cell))}</{name}>")
-        names = [*([_CLASSES[str(row.style)]] if str(row.style) in _CLASSES else []), *(["section"] if below else [])]
-        yield f"<tr{_class(' '.join(names))}>{''.join(parts)}</tr>"
+        found = [Cell(_spans(cell), is_figure) for cell, is_figure in zip(cells, figures, strict=True)]
+        yield Row(found, " ".join(filter(None, (_classes(str(row.style)), "section" if below else ""))))
         below = row.end_section
 
 
-def _class(names: str) -> str:
-    return f' class="{names}"' if names else ""
+def _spans(text: Any) -> list[Span]:
+    if not isinstance(text, Text):
+        return [Span(str(text), "")]
+    base, pieces, position = _classes(str(text.style)), [], 0
+    for span in sorted(text.spans, key=lambda span: span.start):
+        if span.start < position:
+            continue
+        pieces.append(Span(text.plain[position : span.start], base))
+        pieces.append(Span(text.plain[span.start : span.end], _classes(str(span.style))))
+        position = span.end
+    return [piece for piece in (*pieces, Span(text.plain[position:], base)) if piece.text]
 
 
-def _text(cell: Any) -> str | Text:
-    return cell if isinstance(cell, str | Text) else str(cell)
+def _classes(style: str) -> str:
+    return " ".join(_CLASSES[name] for name in style.split() if name in _CLASSES)

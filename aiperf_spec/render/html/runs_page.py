@@ -1,32 +1,43 @@
 """The page of one or several runs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.answer import Answer, answer_of
 from aiperf_spec.analysis.matrix import Matrix
+from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.render import analysis as of_analysis
 from aiperf_spec.render import tables
-from aiperf_spec.render.html import charts
-from aiperf_spec.render.html.document import cards, document, folded_part, medians
-from aiperf_spec.render.html.heat_map import heat_map
-from aiperf_spec.render.html.rich_to_html import html, safe
-from aiperf_spec.render.missing import figure, interval
+from aiperf_spec.render.answer import answer_block, setup_parts
+from aiperf_spec.render.html import charts, time_charts
+from aiperf_spec.render.html.cards import cards_of
+from aiperf_spec.render.html.category_forest import category_forest
+from aiperf_spec.render.html.page import Chart, Facts, Group, Page, Part, Section
+from aiperf_spec.render.html.time_charts import Times, times_of
+from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
-from aiperf_spec.render.text import count, middle, number, plural, printable
+from aiperf_spec.render.text import middle, plural
 
 _RUNS = 6
 """Runs that get charts of their own: more would make a page of megabytes."""
+_CATEGORIES = 12
+"""Categories that get a chart each."""
 
 
 @dataclass(slots=True, frozen=True)
 class PageRun:
-    """A run of the page. `analysis` is None where its records were not read; `configuration` is its file's text."""
+    """A run of the page. `analysis` is None where its records were not read; `configuration` is its file's text.
+
+    `command` is what makes the run, and `started` when its first request was sent, in UTC, where those are known.
+    """
 
     name: str
     result: RunResult
@@ -34,124 +45,247 @@ class PageRun:
     analysis: Analysis | None
     configuration: str = ""
     texts: Mapping[int, PromptAndAnswer] = field(default_factory=dict)
+    command: Sequence[str] = ()
+    started: datetime | None = None
+
+    @property
+    def good(self) -> list[RequestRecord]:
+        """Return its successful profiled records."""
+        return [record for record in self.result.profiled() if record.succeeded]
+
+    @property
+    def answer(self) -> Answer:
+        """Return the figures that are looked for first."""
+        return answer_of(self.result, self.summary, self.analysis)
+
+    @property
+    def about(self) -> str:
+        """Return engine, load and prompts in a line."""
+        setup = ", ".join(setup_parts(self.answer.setup))
+        heading = answer_block(self.result, self.answer).heading
+        return " · ".join(part for part in (setup, *heading[-2:]) if part)
+
+    @property
+    def when(self) -> str:
+        """Return when it started; "" where that is not known."""
+        return "" if self.started is None else f"{self.started:%d %B %Y, %H:%M} UTC".lstrip("0")
 
 
 def runs_page(runs: Sequence[PageRun], matrix: Matrix | None = None) -> bytes:
     """Return the page of runs; `matrix` is the acceptance matrix over all of them, where there are categories."""
-    heat = [] if matrix is None else [("Acceptance by category", heat_map(matrix))]
-    if len(runs) == 1:
-        (run,) = runs
-        title = f"{run.result.model}: speculative decoding"
-        return document(
-            title, _facts(run), [*_sections(run, "r0", heat, charts.POINTS)], f" · {printable(run.name, 200)}"
-        )
-    sections, points = list(heat), charts.POINTS // min(len(runs), _RUNS)
-    for i, run in enumerate(runs[:_RUNS]):
-        body = "\n".join(
-            f"<h3>{safe(heading)}</h3>\n{part}" for heading, part in _sections(run, f"r{i}", [], points) if part
-        )
-        sections.append((run.name, f"{_facts(run)}\n{body}"))
-    lead = f"<p>{safe(plural(len(runs), 'run'))}</p>"
-    if len(runs) > _RUNS:
-        lead += f"<p class='dim'>The first {_RUNS} have tables and charts of their own.</p>"
-    return document("Speculative decoding", lead, sections)
+    return (_page_of_one(runs[0], matrix) if len(runs) == 1 else _page_of_several(runs, matrix)).html()
 
 
-def _facts(run: PageRun) -> str:
-    return html(tables.run_table(run.result, run.summary)) + headline(run)
+def _page_of_one(run: PageRun, matrix: Matrix | None) -> Page:
+    part = _part(run, "r0", time_charts.POINTS, matrix)
+    return Page(
+        kicker=" · ".join(filter(None, (run.when, run.name))),
+        title=part.title,
+        about=[run.about],
+        warnings=part.warnings,
+        cards=part.cards,
+        facts=part.facts,
+        sections=part.sections,
+    )
 
 
-def headline(run: PageRun) -> str:
-    """Return the figures that are looked for first, with their intervals."""
-    summary, analysis = run.summary, run.analysis
-    pooled = summary.acceptance
-    found: list[tuple[str, str, str]] = []
-    if analysis is not None and analysis.run.length.value is not None:
-        found.append(("Acceptance length, pooled", figure(analysis.run.length), _between(analysis.run.length)))
-        found.append(("Draft acceptance rate", f"{figure(analysis.run.rate)} %", _between(analysis.run.rate)))
-        coverage = analysis.coverage
-        if coverage.value is not None:
-            beside = _between(coverage, 100)
-            found.append(("Output that speculation gave", f"{figure(coverage, 1, 100)} %", beside))
-        if analysis.speed_up.measured.value is not None:
-            found.append(
-                ("Speed-up, measured", figure(analysis.speed_up.measured), _between(analysis.speed_up.measured))
-            )
-    elif pooled.length is not None:
-        found.append(("Acceptance length, pooled", number(pooled.length), "no interval without records"))
-    found += medians(summary)
-    if (tokens := summary.run_values.get("output_token_throughput")) is not None:
-        found.append(("Output tokens", f"{number(tokens, 1)}/s", "of the whole run"))
-    said = f"{count(pooled.requests)} of {count(summary.succeeded)}"
-    found.append(("Requests with acceptance", said, f"{count(summary.total)} in all, {count(summary.failed)} failed"))
-    return cards(found)
+def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
+    drawn = runs[:_RUNS]
+    models = dict.fromkeys(run.result.model for run in runs)
+    parts = [_part(run, f"r{i}", time_charts.POINTS // len(drawn), None, title=run.name) for i, run in enumerate(drawn)]
+    sections = [
+        Section("Runs side by side", [_side_by_side(runs)]),
+        Section("Acceptance by category", [_categories(matrix, ())]),
+        Section("Acceptance by position in the draft", [_positions_of(drawn)]),
+        Section("Latency", [_latencies_of(drawn)]),
+        Section("Each run", runs=parts),
+    ]
+    left_out = f"The first {_RUNS} have charts. The tables have all." if len(runs) > _RUNS else ""
+    return Page(
+        kicker=plural(len(runs), "run"),
+        title=", ".join(models),
+        about=[*([left_out] if left_out else [])],
+        warnings=[f"{run.name}: {text}" for run in runs for text in _warnings(run)],
+        cards=[],
+        facts=[],
+        sections=[section for section in sections if not section.is_empty],
+    )
 
 
-def _between(estimate: Estimate, factor: float = 1.0) -> str:
-    found = interval(estimate, 2, factor)
-    return f"95 %: {found}" if estimate.low is not None else found
+def _part(run: PageRun, prefix: str, points: int, matrix: Matrix | None, title: str = "") -> Part:
+    sections = [section for section in _sections(run, prefix, points, matrix) if not section.is_empty]
+    return Part(title or run.result.model, _warnings(run), cards_of(run.answer), _facts(run, alone=not title), sections)
 
 
-def _sections(run: PageRun, prefix: str, heat: list[tuple[str, str]], points: int) -> list[tuple[str, str]]:
+def _warnings(run: PageRun) -> list[str]:
+    said = (*run.result.notices, *(() if run.analysis is None else run.analysis.cautions))
+    return [notice_text(notice) for notice in said]
+
+
+def _facts(run: PageRun, *, alone: bool) -> Facts:
+    head = () if alone else (("Date", run.when), ("Run", run.about))
+    facts: Facts = [*head, ("Server", run.result.url), ("Command", run.command)]
+    return [(name, value) for name, value in facts if value]
+
+
+def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> list[Section]:
     result, summary, analysis = run.result, run.summary, run.analysis
-    good = [record for record in result.profiled() if record.succeeded]
-    sections = list(heat)
+    errors = [tables.errors_table(summary)] if summary.errors else []
+    reconciled = result.reconciliation
+    counted = [tables.coverage_table(summary), None if reconciled is None else reconciliation_table(reconciled)]
+    sections = [Section("Failed requests", [Group(tables=errors)])]
+    if matrix is not None:
+        sections.append(Section("Acceptance by category", [_categories(matrix, run.good)]))
     if summary.succeeded:
-        sections.append(("Acceptance", html(tables.acceptance_table(summary)) + _drafts(run, prefix)))
-    if analysis is not None and analysis.run.requests:
-        sections.append(("Positions, drift and draft length", _positions(analysis, prefix)))
-    if summary.succeeded:
-        latency = html(tables.latency_table(summary))
-        if (timing := server_timing_table(result)) is not None:
-            latency += html(timing)
-        sections.append(("Latency", latency + _latencies(good, prefix, points)))
-    counted = html(tables.coverage_table(summary))
-    if result.reconciliation is not None:
-        counted += html(reconciliation_table(result.reconciliation))
-    sections.append(("Coverage and reconciliation", counted))
-    if analysis is not None and analysis.outliers.requests:
-        sections.append(("Worst requests", html(of_analysis.outliers_table(analysis.outliers, run.texts))))
-    if summary.errors:
-        sections.append(("Failed requests", html(tables.errors_table(summary))))
-    said = (*result.notices, *(() if analysis is None else analysis.cautions))
-    notices = "".join(f"<p>{safe(notice_text(notice))}</p>" for notice in said)
-    sections.append(("Notices", notices))
-    if run.configuration.strip():
-        configuration = folded_part("The run's configuration file", f"<pre>{safe(run.configuration)}</pre>")
-        sections.append(("Configuration", configuration))
+        sections += [
+            Section(
+                "Acceptance by position in the draft", _acceptance(run, prefix, with_categories=matrix is not None)
+            ),
+            Section("Draft length", [_draft_length(analysis, prefix)]),
+            Section("Acceptance within responses and by ITL", [_within(run, prefix, points)]),
+            Section("Latency", [_latency(run, prefix)]),
+            Section("Over time", [Group(charts=time_charts.over_time(f"{prefix}t", run.good, points))]),
+        ]
+    sections += [
+        Section("Records and the server's counters", [Group(tables=[each for each in counted if each is not None])]),
+        Section("Worst requests", [Group(tables=_worst(run))]),
+        Section(
+            "The run",
+            [Group(folded=[("Requests, load and throughput", [tables.run_table(result, summary)])])],
+            "Configuration file",
+            run.configuration,
+        ),
+    ]
     return sections
 
 
-def _drafts(run: PageRun, prefix: str) -> str:
-    summary = run.summary
-    series = [("all requests", summary.acceptance.histogram)]
-    series += [(name, category.acceptance.histogram) for name, category in summary.categories.items()]
-    chart = charts.histograms(f"{prefix}h", series, "Accepted drafts per verify step")
-    return chart + (html(tables.categories_table(summary.categories)) if summary.categories else "")
+def _categories(matrix: Matrix | None, records: Sequence[RequestRecord]) -> Group:
+    if matrix is None:
+        return Group()
+    plot = category_forest(matrix, records)
+    table = ("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])
+    return Group(forests=[] if plot is None else [plot], folded=[table])
 
 
-def _positions(analysis: Analysis, prefix: str) -> str:
-    curves = [(name, group.curve) for name, group in analysis.categories.items() if group.requests]
-    by_category = "".join(html(of_analysis.curve_table(curve, middle(name, 40))) for name, curve in curves)
-    parts = [
-        charts.curves(
-            f"{prefix}p", [("all requests", analysis.run.curve), *curves], "Acceptance by position in the draft"
-        ),
-        html(of_analysis.curve_table(analysis.run.curve, "Acceptance by position, all requests")),
-        folded_part("Acceptance by position, each category", by_category) if by_category else "",
-        charts.drift_chart(f"{prefix}d", analysis.drift),
-        html(of_analysis.drift_table(analysis.drift)),
-        charts.what_if_chart(f"{prefix}w", analysis.run.what_if),
-        html(of_analysis.what_if_table(analysis.run.what_if)),
-        html(of_analysis.figures_table(analysis)),
+def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Group]:
+    summary, analysis = run.summary, run.analysis
+    if not summary.acceptance.requests:
+        counted = run.answer.counted
+        curve = [] if counted is None else charts.positions(f"{prefix}p", [("all traffic", charts.counted(counted))])
+        return [Group(charts=curve, tables=[tables.brief_report(run.result, summary)])]
+    groups = {} if analysis is None else {n: g for n, g in analysis.categories.items() if g.length.value is not None}
+    ranked = sorted(groups, key=lambda name: groups[name].length.value or 0)
+    extremes = {f"{ranked[0]} (worst)": ranked[0], f"{ranked[-1]} (best)": ranked[-1]} if len(ranked) > 1 else {}
+    whole = None if analysis is None else analysis.run.curve
+    histograms = [("all requests", summary.acceptance.histogram, whole)]
+    histograms += [
+        (label, summary.categories[name].acceptance.histogram, groups[name].curve) for label, name in extremes.items()
     ]
-    return "\n".join(part for part in parts if part)
+    drawn = [charts.histograms(f"{prefix}h", histograms)]
+    folded: list[tuple[str, list[object]]] = [("Table: acceptance", [tables.acceptance_table(summary)])]
+    if whole is not None and analysis is not None and analysis.run.requests:
+        curves = [("all requests", whole), *((label, groups[name].curve) for label, name in extremes.items())]
+        drawn += charts.positions(f"{prefix}p", curves)
+        folded.append(("Table: acceptance by position", [of_analysis.curve_table(whole, "All requests")]))
+        folded.append(("Table: pooled figures and intervals", [of_analysis.figures_table(analysis)]))
+    legend = charts.names_of([label for label, *_ in histograms])
+    note = "Bands and ranges are 95 % intervals." if whole is not None else ""
+    found = [Group(charts=[each for each in drawn if each], legend=legend, note=note, folded=folded)]
+    if whole is not None and len(ranked) > 1 and with_categories:
+        found.append(_each_category(prefix, {name: groups[name].curve for name in ranked}, whole))
+    return found
 
 
-def _latencies(good: Sequence[RequestRecord], prefix: str, points: int) -> str:
-    parts = [
-        charts.distributions(f"{prefix}l", [("all requests", good)], "Latency distributions"),
-        charts.over_time(f"{prefix}t", good, points),
-        charts.acceptance_by_step_time(f"{prefix}s", good, points),
+def _each_category(prefix: str, curves: Mapping[str, PositionCurve], whole: PositionCurve) -> Group:
+    names = list(curves)
+    # The worst and the best, whatever lies between.
+    shown = names if len(names) <= _CATEGORIES else [*names[: _CATEGORIES // 2], *names[-_CATEGORIES // 2 :]]
+    marks = {names[0]: " (worst)", names[-1]: " (best)"}
+    small: list[Chart | None] = [
+        charts.position_small(f"{prefix}c{i}", f"{middle(name, 30)}{marks.get(name, '')}", curves[name], whole)
+        for i, name in enumerate(shown)
     ]
-    return "\n".join(part for part in parts if part)
+    left_out = f" {len(names) - len(shown)} between them are in the table alone." if len(shown) < len(names) else ""
+    table = [of_analysis.curve_table(curve, middle(name, 40)) for name, curve in curves.items()]
+    return Group(
+        title="Position acceptance by category, worst to best",
+        charts=[each for each in small if each is not None],
+        is_small=True,
+        note=f"% of all verify steps that accepted the draft at a position. Dashes: all requests.{left_out}",
+        folded=[("Table: acceptance by position, each category", table)],
+    )
+
+
+def _draft_length(analysis: Analysis | None, prefix: str) -> Group:
+    if analysis is None or not analysis.run.requests:
+        return Group()
+    modelled = analysis.run.what_if
+    estimates = charts.what_if_charts(f"{prefix}w", modelled)
+    note = "Modelled from this run for a chain drafter, not measured."
+    if not modelled.drafting.full:
+        note += " Circles: every step proposes k. Squares: short drafts stay short."
+    table = ("Table: draft length", [of_analysis.what_if_table(modelled)])
+    return Group(charts=estimates, note=note if estimates else "", folded=[table])
+
+
+def _within(run: PageRun, prefix: str, points: int) -> Group:
+    scatter = time_charts.acceptance_by_itl(f"{prefix}s", run.good, points)
+    drift = None if run.analysis is None or not run.analysis.run.requests else run.analysis.drift
+    drawn = [] if drift is None else charts.drift_charts(f"{prefix}d", drift)
+    folded = [] if drift is None else [("Table: acceptance within responses", [of_analysis.drift_table(drift)])]
+    return Group(charts=[*drawn, *([scatter] if scatter else [])], folded=folded)
+
+
+def _latency(run: PageRun, prefix: str) -> Group:
+    folded = [("Table: latency", [tables.latency_table(run.summary)])]
+    if (timing := server_timing_table(run.result)) is not None:
+        folded.append(("Table: what the server measured", [timing]))
+    return Group(charts=time_charts.distributions(f"{prefix}l", [("all requests", _times(run))]), folded=folded)
+
+
+def _times(run: PageRun) -> dict[str, Times]:
+    return times_of(run.good, run.summary.record_stats)
+
+
+def _worst(run: PageRun) -> list[object]:
+    analysis = run.analysis
+    found = analysis is not None and analysis.outliers.requests
+    return [of_analysis.outliers_table(analysis.outliers, run.texts)] if analysis is not None and found else []
+
+
+def _side_by_side(runs: Sequence[PageRun]) -> Group:
+    known = [
+        (run.name, rate, length)
+        for run in runs
+        if (rate := run.summary.run_values.get("output_token_throughput")) is not None
+        and (length := run.summary.acceptance.length) is not None
+    ]
+    chart = time_charts.length_by_throughput("length-rate", known)
+    return Group(
+        charts=[] if chart is None else [chart],
+        legend=charts.names_of([name for name, *_ in known]) if chart else (),
+        tables=[tables.runs_table([(run.name, run.summary) for run in runs])],
+    )
+
+
+def _positions_of(runs: Sequence[PageRun]) -> Group:
+    histograms = [
+        (run.name, run.summary.acceptance.histogram, None if run.analysis is None else run.analysis.run.curve)
+        for run in runs
+    ]
+    curves = [(run.name, charts.NONE if run.analysis is None else run.analysis.run.curve) for run in runs]
+    drawn = [charts.histograms("all-h", histograms), *charts.positions("all-p", curves, side_by_side=True)]
+    return Group(
+        charts=[each for each in drawn if each],
+        legend=charts.names_of([run.name for run in runs]),
+        note="Positions that no draft reached are left out. Bars are 95 % intervals.",
+    )
+
+
+def _latencies_of(runs: Sequence[PageRun]) -> Group:
+    series = [(run.name, _times(run)) for run in runs]
+    return Group(
+        charts=time_charts.distributions("all-l", series),
+        legend=charts.names_of([run.name for run in runs]),
+        note="Marks are p50, p90 and p99.",
+    )
