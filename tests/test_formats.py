@@ -211,7 +211,7 @@ def test_a_raw_payload_is_the_body() -> None:
         (T.SHAREGPT, {"conversations": ["x"]}, "conversations[0].from must be"),
         (T.MULTI_TURN, {"turns": ["a", {"text": "b", "delay": -1}]}, "turns[1].delay must be milliseconds"),
         (T.MULTI_TURN, {"turns": [{"text": "a", "output_tokens": 0}]}, "turns[0].output_tokens must be"),
-        (T.SINGLE_TURN, {"text": "a", "image": "picture.png"}, "image must be a URL"),
+        (T.SINGLE_TURN, {"text": "a", "image": "picture.png"}, "image must be a file or a URL"),
         (T.RAW_PAYLOAD, {"prompt": "a"}, "a request body for chat needs 'messages'"),
         (T.RAW_PAYLOAD, {"messages": [user(PLACEHOLDER)]}, "placeholder"),
         (T.RAW_PAYLOAD, {"messages": [user("a")], "stream_options": 1}, "stream_options must be an object"),

@@ -14,6 +14,7 @@ from aiperf_spec.config.choices import DatasetSelector, DatasetType
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import InputFileError
 from aiperf_spec.workload.formats import EXPECTED, detect, to_prompt
+from aiperf_spec.workload.images import LocalImages
 from aiperf_spec.workload.prompts import Prompt, hashed
 from aiperf_spec.workload.row_settings import RowFaultError, unsent_fields
 from aiperf_spec.workload.rows import FileKind, Row, rows
@@ -62,6 +63,7 @@ class PromptFile:
         """Of the file's content; of one too large to be held, of its beginning and its size."""
         self.prompts: tuple[Prompt, ...] | None = None
         self._data: bytes | None = None
+        self._images = LocalImages(Path() if path == STDIN else self.path.parent)
         self._read_if_small()
         self._kind = self._file_kind()
         self.type = self._find_type()
@@ -100,7 +102,8 @@ class PromptFile:
         if fault is None:
             identity = f"{self._id_prefix}line-{row.number}"
             try:
-                prompt = to_prompt(row.value, self.type, identity, self._config.endpoint_type, is_timed=timed)
+                value = row.value if self.type is DatasetType.RAW_PAYLOAD else self._images.put_into(row.value)
+                prompt = to_prompt(value, self.type, identity, self._config.endpoint_type, is_timed=timed)
             except RowFaultError as error:
                 fault = str(error)
             else:
