@@ -284,6 +284,15 @@ def test_an_interrupt_while_waiting_for_a_server(tmp_path: Path) -> None:
     assert "Traceback" not in stdout + stderr
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1:strict"])
+@pytest.mark.parametrize("command", ["--help", "report --help", "docs load", "--bogus"])
+def test_an_encoding_that_lacks_a_character_ends_nothing(command: str, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "60"}
+    ran = subprocess.run([SCRIPT, *command.split()], capture_output=True, env=environment, timeout=PATIENCE_SECONDS)
+    assert ran.returncode == (2 if command == "--bogus" else 0)
+    assert b"UnicodeEncodeError" not in ran.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 def test_standard_output_that_is_full_costs_no_file_and_no_traceback(simulate: Simulate, tmp_path: Path) -> None:
     out = tmp_path / "run"

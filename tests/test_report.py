@@ -159,6 +159,13 @@ def test_same_model_and_category_are_two_rows_or_one_pooled(tmp_path: Path) -> N
     assert "two" in report(tmp_path).stdout
 
 
+def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    for name in ("a/base/aiperf", "b/base/aiperf", "spec/aiperf", "other"):
+        copied(tmp_path / name, RECORDS, SUMMARY)
+    found = rows(report(tmp_path, "--format", "csv"))
+    assert [row["Run"] for row in found] == ["a/base/aiperf", "b/base/aiperf", "other", "spec/aiperf"]
+
+
 def test_runs_of_one_category_each_share_a_row(tmp_path: Path) -> None:
     for category in ("math", "coding"):
         folder = copied(tmp_path / category, SUMMARY)

@@ -31,7 +31,10 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Put the null device where a standard stream was closed: the first socket would take its number and its output."""
+    """Put the null device where a standard stream was closed: the first socket would take its number and its output.
+
+    What an encoding lacks becomes a question mark.
+    """
     import os
     import sys
 
@@ -41,3 +44,7 @@ def _open_standard_streams() -> None:
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        # Help is printed by a console that is not ours, and holds what an old encoding lacks.
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(errors="replace")

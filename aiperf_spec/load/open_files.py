@@ -33,5 +33,5 @@ def allow_connections(config: ProfileConfig) -> None:
     if in_flight is not None and soft != resource.RLIM_INFINITY and soft < needed:
         raise ConfigError(
             f"--concurrency {cap} needs {needed} open files, and this system allows {soft} (ulimit -n)",
-            f"raise the hard limit of open files, or ask for at most {max(soft - _OTHER_FILES, 1)} requests at once",
+            f"raise the hard limit of open files, or take --concurrency {max(soft - _OTHER_FILES, 1)}",
         )

@@ -181,7 +181,7 @@ def _single_turn(row: dict[str, Any]) -> _Turns:
 def _with_images(text: str, row: dict[str, Any]) -> _Turn:
     given = row.get("images") or row.get("image") or []
     urls = given if isinstance(given, list) else [given]
-    if not all(isinstance(url, str) and url.startswith(("http://", "https://", "data:")) for url in urls):
+    if not all(isinstance(url, str) and url[:8].lower().startswith(("http://", "https://", "data:")) for url in urls):
         raise RowFaultError("image must be a file or a URL (http, https or data), or a list of them")
     parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
     return ({"role": "user", "content": [{"type": "text", "text": text}, *parts]},) if parts else text

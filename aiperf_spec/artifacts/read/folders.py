@@ -1,7 +1,8 @@
 """Find the folders of runs, ours or AIPerf's, and read each of their files once, when it is asked for."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -31,15 +32,12 @@ class RunFolder:
 
     def __init__(self, path: Path, *, keep: bool = False) -> None:
         self.path = path
+        self.name = path.name or str(path)
+        """What tells it from others beside it."""
         self.keep = keep
         self._records: LoadedRecords | None = None
         self._totals: RecordTotals | None = None
         self._answers: dict[frozenset[int], dict[int, PromptAndAnswer]] = {}
-
-    @property
-    def name(self) -> str:
-        """Return the name that tells it from others beside it."""
-        return self.path.name or str(self.path)
 
     @cached_property
     def summary(self) -> SummaryFile | None:
@@ -147,7 +145,17 @@ def find_runs(paths: Iterable[Path]) -> list[RunFolder]:
             )
         for run in runs:
             found.setdefault(run.resolve(), RunFolder(run))
+    _tell_apart(found)
     return list(found.values())
+
+
+def _tell_apart(runs: Mapping[Path, RunFolder]) -> None:
+    """Name runs of the same name after the folders above them too, as far up as they differ."""
+    for length in range(2, 1 + max((len(path.parts) for path in runs), default=0)):
+        names = Counter(run.name for run in runs.values())
+        for path, run in runs.items():
+            if names[run.name] > 1:
+                run.name = "/".join(path.parts[-length:])
 
 
 def by_model(runs: Iterable[RunFolder]) -> list[list[RunFolder]]:
