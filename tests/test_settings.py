@@ -338,3 +338,10 @@ def test_what_a_trace_excludes(values: dict[str, Any], told: str) -> None:
 def test_a_trace_caps_nothing_by_itself() -> None:
     config = ProfileConfig.create(url="h", fixed_schedule=True, input_file=Path("t"), custom_dataset_type="random_pool")
     assert (config.is_scheduled, config.concurrency_cap, config.sampling) == (True, None, "sequential")
+
+
+@pytest.mark.parametrize("key", ["sk-abc\n", "sk-abc\r\n", "sk-a\nbc", "sk-abc\x00", "sk-é"])
+def test_a_key_that_no_header_can_carry_is_named_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="--api-key: the key holds a line break") as caught:
+        ProfileConfig.create(url="h", api_key=key)
+    assert "sk-" not in str(caught.value)
