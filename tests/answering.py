@@ -61,7 +61,8 @@ def answering(
 
         def do_GET(self) -> None:
             state.asked.append(("GET", self.path, dict(self.headers), None))
-            self.answer(Answer(models if models is not None else {"object": "list", "data": []}))
+            listed = models if models is not None else {"object": "list", "data": []}
+            self.answer(listed if isinstance(listed, Answer) else Answer(listed))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -487,7 +487,7 @@ class TestStatus:
             ({"object": "error", "message": "too long", "code": 400}, ": too long"),
             ({"detail": "too long"}, ": too long"),
             ({"detail": [{"loc": ["body"], "msg": "too long"}]}, ": too long"),
-            (b"<html>too long</html>", ": a web page (HTML), 'too long'"),
+            (b"<html>too long</html>", ": <html>too long</html>"),
             (b"too long\n", ": too long"),
             (b"", ""),
             (b"caf\xe9", ": caf\ufffd"),

@@ -79,8 +79,10 @@ def test_a_signal_reports_what_is_finished(
 # A run that would not end by itself once it was asked to stop: what was begun beside it goes on.
 STUBBORN = """
 import asyncio, sys
+from functools import partial
+from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.run import stop_on_signals
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.profiling import Hooks, profile
 
 async def stubborn(in_flight):
@@ -91,7 +93,8 @@ async def stubborn(in_flight):
         await asyncio.Event().wait()
 
 config = ProfileConfig.create(url=sys.argv[1], artifact_dir=sys.argv[2], request_count=100000, concurrency=4)
-profile(config, Hooks(on_stop=stop_on_signals, watch=stubborn))
+with ArtifactWriter(config, ReportSettings()) as writer:
+    profile(config, Hooks(writer=writer, on_stop=partial(stop_on_signals, kept=writer.kept), watch=stubborn))
 """
 
 
@@ -112,9 +115,12 @@ def test_a_second_signal_leaves_at_once(number: signal.Signals, code: int, simul
     # Later than what counts as one with the first.
     time.sleep(0.1)
     process.send_signal(number)
-    assert finished(process) == ("", "")
+    stdout, stderr = finished(process)
     assert process.returncode == code
-    assert load_records(out).unreadable == ()
+    loaded, file = load_records(out), out / "profile_export.jsonl"
+    assert loaded.unreadable == ()
+    said = f"stopped at once by {number.name}: {len(loaded.records)} requests that had ended are kept in {file}\n"
+    assert (stdout, stderr) == ("", said)
 
 
 def test_a_hangup_that_is_ignored_is_ignored(simulate: Simulate, tmp_path: Path) -> None:

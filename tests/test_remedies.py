@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from aiperf_spec.models.run import ErrorKind, RequestError
-from aiperf_spec.wire.remedies import is_hopeless, remedy
+from aiperf_spec.wire.remedies import brief, is_hopeless, remedy
 
-PAGE = "HTTP 404 Not Found: a web page (HTML), 'x'"
+PAGE = "<!doctype html><title>x</title> ..."
 
 
 def status(code: int, message: str = "said") -> RequestError:
@@ -33,8 +33,12 @@ def connect(*causes: str) -> RequestError:
         (status(403), "check the key", True),
         (status(404), "the path in --url, and --model", True),
         (status(405), "the path in --url", True),
-        (status(404, PAGE), "OpenAI-compatible API", True),
-        (RequestError(ErrorKind.MALFORMED, "the server sent a web page (HTML)", 200), "OpenAI-compatible API", True),
+        (status(404, f"HTTP 404 Not Found: {PAGE}"), "OpenAI-compatible API", True),
+        (
+            RequestError(ErrorKind.MALFORMED, f"the server sent what is not JSON: {PAGE}", 200),
+            "OpenAI-compatible API",
+            True,
+        ),
         (RequestError(ErrorKind.MALFORMED, "the server sent what is not JSON", 200), "OpenAI-compatible API", False),
         (status(429), "--concurrency", False),
         (status(500), "server's log", False),
@@ -56,3 +60,10 @@ def test_a_key_that_was_sent_is_checked_and_not_asked_for() -> None:
 def test_a_model_that_is_not_listed_is_told_those_that_are() -> None:
     assert remedy(status(404), model="wrong", listed=("b", "a")) == "check --model: the server lists a, b"
     assert remedy(status(404), model="a", listed=("b", "a")) == "check the path in --url"
+
+
+def test_a_message_is_shown_at_a_glance() -> None:
+    assert brief(status(404, f"HTTP 404 Not Found: {PAGE}")) == "HTTP 404 Not Found: a web page (HTML), 'x'"
+    assert brief(status(400, "a\n  <b")) == "a <b"
+    long = brief(status(400, "x" * 500))
+    assert (len(long), long[-3:]) == (100, "...")

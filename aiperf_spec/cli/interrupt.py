@@ -20,6 +20,7 @@ class _Taker:
     def __init__(self) -> None:
         self.first: tuple[str, float] | None = None
         self.tell: Callable[[str], None] | None = None
+        self.kept: Callable[[], str] | None = None
 
     def take(self, number: int, frame: object = None) -> None:
         name = signal.Signals(number).name
@@ -36,6 +37,8 @@ class _Taker:
     def leave(self, name: str) -> None:
         if self.tell is None:
             say_at_once(f"stopped by {name} before anything was sent")
+        elif self.kept is not None:
+            say_at_once(f"stopped at once by {name}: {self.kept()}")
         # At once means without waiting for anything: every finished request is in its file already.
         os._exit(130 if name == "SIGINT" else 143)
 
@@ -73,14 +76,17 @@ def signals_put_back() -> Iterator[None]:
     try:
         yield
     finally:
-        _taker.first = _taker.tell = None
+        _taker.first = _taker.tell = _taker.kept = None
         for number, handler in before:
             signal.signal(number, handler)
 
 
-def tell_signals_to(tell: Callable[[str], None]) -> None:
-    """Tell the name of the first signal, and at once that of one that came before; a second leaves at once."""
-    _taker.tell = tell
+def tell_signals_to(tell: Callable[[str], None], kept: Callable[[], str]) -> None:
+    """Tell the name of the first signal, and at once that of one that came before; a second leaves at once.
+
+    What `kept` says, in a clause, is the last that is printed then: what is on disk, and where.
+    """
+    _taker.tell, _taker.kept = tell, kept
     take_signals()
     if _taker.first is not None:
         tell(_taker.first[0])

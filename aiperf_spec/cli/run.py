@@ -92,7 +92,13 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
         def on_plan(info: RunInfo) -> None:
             display.expect({phase: requests_of(config, info.dataset, phase) for phase in Phase})
 
-        hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=stop_on_signals, watch=display.watch)
+        hooks = Hooks(
+            on_plan,
+            writer,
+            sinks=[display.sink],
+            on_stop=partial(stop_on_signals, kept=writer.kept),
+            watch=display.watch,
+        )
         result = profile(config, hooks)
         summary, analysis = summarise(result.records, unsent=result.unsent), None
         faults = [*result.faults]
@@ -102,11 +108,11 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
     return MeasuredRun(result, summary, analysis, faults)
 
 
-def stop_on_signals(stop: Stop) -> None:
+def stop_on_signals(stop: Stop, kept: Callable[[], str]) -> None:
     """Let a first SIGINT, SIGTERM or SIGHUP stop the run, and a second leave at once; called within the run's loop.
 
     One that came before stops the run now. One that comes after its last request ends nothing: what was measured is
-    about to be shown.
+    about to be shown. `kept` says what is on disk by then.
     """
     loop = asyncio.get_running_loop()
 
@@ -116,7 +122,7 @@ def stop_on_signals(stop: Stop) -> None:
         else:
             loop.call_soon_threadsafe(stop.request, name)
 
-    tell_signals_to(tell)
+    tell_signals_to(tell, kept)
 
 
 def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDisplay) -> None:

@@ -25,7 +25,6 @@ from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.version import __version__
 from aiperf_spec.wire.response_reader import ResponseReader
 from aiperf_spec.wire.sse import EventTooLargeError
-from aiperf_spec.wire.web_page import web_page
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
@@ -214,7 +213,7 @@ class Client:
         try:
             return orjson.loads(page.content)
         except orjson.JSONDecodeError:
-            text = f"the server sent {web_page(page.content) or 'what is not JSON'}"
+            text = f"the server sent what is not JSON: {page.content[:_ERROR_BODY_BYTES].decode('utf-8', 'replace')}"
             raise RequestFailedError(RequestError(ErrorKind.MALFORMED, text, page.status_code)) from None
 
 

@@ -10,7 +10,6 @@ from aiperf_spec.client.connection import CUT_OFF, NO_RESPONSE
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.wire.chunk import message_of
 from aiperf_spec.wire.sse import EventTooLargeError
-from aiperf_spec.wire.web_page import web_page
 
 FAILURES = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, TimeoutError, EventTooLargeError)
 """What ends a request, and not the run."""
@@ -54,7 +53,7 @@ def status_failure(status: int | None, refusal: str, body: bytes | bytearray, lo
     try:
         said = message_of(orjson.loads(body))
     except orjson.JSONDecodeError:
-        said = web_page(body) or body.decode("utf-8", "replace").strip()
+        said = body.decode("utf-8", "replace").strip()
     said = said or (f"body lost ({lost})" if lost else "")
     return RequestError(ErrorKind.HTTP_STATUS, f"{refusal}: {said}" if said else refusal, status)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ErrorRateError, NoContactError, SpecProfileError
-from aiperf_spec.load.model import Model, brief
+from aiperf_spec.load.model import Model
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
-from aiperf_spec.wire.remedies import is_hopeless, remedy
+from aiperf_spec.wire.remedies import brief, is_hopeless, remedy
 
 _FEWEST = 3
 """Requests that have to fail before a run gives up, however low its concurrency."""

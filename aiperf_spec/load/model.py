@@ -9,11 +9,7 @@ from aiperf_spec.config.server_url import Server
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError, ServerUnavailableError
 from aiperf_spec.load.readiness import listed_models
-from aiperf_spec.models.run import RequestError
-from aiperf_spec.wire.remedies import is_page, remedy
-
-_SHOWN = 100
-"""Characters of a server's message in an error that is to be read at a glance."""
+from aiperf_spec.wire.remedies import brief, is_page, remedy
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,9 +49,3 @@ async def find_model(config: ProfileConfig, server: Server, client: Client, reda
             "wait until the server has loaded one (--ready-timeout S), or name it with --model",
         )
     raise ConfigError(f"{asked} lists {len(listed)} models, so --model must name one: {', '.join(shown)}")
-
-
-def brief(error: RequestError) -> str:
-    """Return an error's message as a line that is read at a glance."""
-    message = " ".join(error.message.split())
-    return message if len(message) <= _SHOWN else f"{message[: _SHOWN - 3]}..."

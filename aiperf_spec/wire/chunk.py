@@ -11,7 +11,6 @@ import orjson
 
 from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.wire.sse import SSEEvent
-from aiperf_spec.wire.web_page import web_page
 
 _NO_TEXT = frozenset({"role", "name"})
 """Fields of a delta whose text is none of the answer's."""
@@ -47,7 +46,7 @@ def parse_event(
             # Some servers put a byte order mark before a body.
             obj = json.loads(data.decode("utf-8", "replace").removeprefix("\ufeff"))
         except (ValueError, RecursionError):
-            text = f"the server sent {web_page(data) or f'what is not JSON: {_start(data)}'}"
+            text = f"the server sent what is not JSON: {_start(data)}"
             return ParsedResponse(arrival_ns, error=text, malformed=True)
     if obj is None:
         return None  # llama.cpp says so that it begins to answer one more prompt

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from aiperf_spec.models.run import ErrorKind, RequestError
-from aiperf_spec.wire.web_page import WEB_PAGE
+from aiperf_spec.wire.web_page import web_page
 
 _NO_CONTACT = frozenset({ErrorKind.CONNECT_ERROR, ErrorKind.CONNECT_TIMEOUT, ErrorKind.PROXY_ERROR})
 _NO_SUCH_PATH = (404, 405, 501)
@@ -21,6 +21,8 @@ _BY_CAUSE = {
     "SSLCertVerificationError": "trust its certificate with --ca-file FILE, or check none with --insecure",
     "SSLError": "check --url: a server that does not speak TLS needs http://",
 }
+_SHOWN = 100
+"""Characters of a server's message in an error that is to be read at a glance."""
 _PAGE = "check host, port and path in --url: it has to name an OpenAI-compatible API"
 
 
@@ -58,4 +60,18 @@ def remedy(
 
 def is_page(error: RequestError) -> bool:
     """Say whether a web page came in place of an answer."""
-    return WEB_PAGE in error.message
+    return web_page(_body(error.message)) is not None
+
+
+def brief(error: RequestError) -> str:
+    """Return an error's message as a line that is read at a glance; a page by its title."""
+    message = " ".join(error.message.split())
+    body = _body(message)
+    if (page := web_page(body)) is not None:
+        message = message.encode().removesuffix(body).decode().removesuffix("what is not JSON: ") + page
+    return message if len(message) <= _SHOWN else f"{message[: _SHOWN - 3]}..."
+
+
+def _body(message: str) -> bytes:
+    """Return what a server's body may be of a message, which says first how it came."""
+    return message[message.find("<") :].encode("utf-8", "replace") if "<" in message else b""

@@ -8,7 +8,7 @@ _TAG = re.compile(rb"<(script|style)\b.*?(?:</\1>|$)|<[^>]*>", re.I | re.S)
 _NAMED = 100
 """Characters of a page's title, or of its text, that name it."""
 _LOOKED_AT = 16 * 1024
-WEB_PAGE = "a web page (HTML)"
+_WEB_PAGE = "a web page (HTML)"
 
 
 def web_page(body: bytes | bytearray) -> str | None:
@@ -19,4 +19,4 @@ def web_page(body: bytes | bytearray) -> str | None:
     title = _TITLE.search(start)
     text = _TAG.sub(b" ", start) if title is None else title[1]
     named = " ".join(text.decode("utf-8", "replace").split())
-    return f"{WEB_PAGE}, {named[:_NAMED]!r}" if named else WEB_PAGE
+    return f"{_WEB_PAGE}, {named[:_NAMED]!r}" if named else _WEB_PAGE

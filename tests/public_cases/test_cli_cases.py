@@ -107,7 +107,7 @@ def base_urls(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def all_failed(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    done = _run(f"http://127.0.0.1:{port}", folder / "a", "--request-count", "4")
+    done = _run(f"http://127.0.0.1:{port}", folder / "a", "--request-count", "4", "--keep-going")
     assert done.returncode == 1
     assert "0 of 4 requests succeeded, 4 failed" in done.stdout
     assert re.search(r"^ConnectError +4 +no connection: .*127\.0\.0\.1", done.stdout, re.MULTILINE)

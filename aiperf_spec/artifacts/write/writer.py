@@ -19,6 +19,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ArtifactError, SpecProfileError, standing_alone
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RequestRecord, RunInfo, RunResult
+from aiperf_spec.render.text import plural
 
 
 class ArtifactWriter:
@@ -35,6 +36,8 @@ class ArtifactWriter:
         self._wall_offset_ns = 0
         self._files: dict[str, int] = {}
         self._given_up: set[str] = set()
+        self._appended_records = 0
+        self._is_finished = False
         self._faults: list[SpecProfileError] = []
 
     def __enter__(self) -> Self:
@@ -93,10 +96,22 @@ class ArtifactWriter:
             if name in self._files and name not in self._given_up:
                 try:
                     self._write(name, line(record, self._wall_offset_ns))
+                    self._appended_records += name == names.RECORDS_JSONL
                 except Exception:
                     # Entered only here: a run comes by with every record.
                     with standing_alone(self._shown(name), self._faults):
                         raise
+
+    def kept(self) -> str:
+        """Say in a clause what is on disk by now, and where: for a run that ends at once."""
+        if self._folder is None:
+            return "nothing was sent"
+        if self._is_finished:
+            return f"its files are in {self._folder}"
+        if names.RECORDS_JSONL not in self._files:
+            return "nothing was kept, for --export-level summary writes its files at the end"
+        file = self._folder / names.RECORDS_JSONL
+        return f"{plural(self._appended_records, 'request')} that had ended are kept in {file}"
 
     def _write(self, name: str, data: bytes) -> None:
         try:
@@ -122,6 +137,7 @@ class ArtifactWriter:
             self._replace(names.SERVER_METRICS_CSV, lambda: server_metrics_csv(metrics, result.run_id))
         if analysis is not None:
             self._replace(names.ANALYSIS_JSON, lambda: analysis_json(analysis))
+        self._is_finished = True
         return self._faults
 
     def _replace(self, name: str, make: Callable[[], bytes]) -> None:
