@@ -63,7 +63,8 @@ def _is_as_for_a_run(parameter: Any) -> bool:
 
 
 def _row(parameter: Any, with_place: bool) -> tuple[str, ...]:
-    metavar, _, bounds = (parameter.metavar or "").partition(" ")
+    metavar = parameter.metavar or ""
+    bounds = OPTIONS[parameter.name].bounds if parameter.name in OPTIONS else ""
     if parameter.param_type_name == "argument":
         names = _code(metavar)
     else:
@@ -78,7 +79,7 @@ def _row(parameter: Any, with_place: bool) -> tuple[str, ...]:
     elif default is not None and default is not False and not callable(default):
         meaning.append(f"Default: {_code(f'{default:g}' if isinstance(default, float) else str(default))}.")
     if bounds:
-        meaning.append(f"Takes {_code(bounds.strip('[]'))}.")
+        meaning.append(f"Takes {_code(bounds)}.")
     return (names, *((_place(parameter.name),) if with_place else ()), " ".join(meaning))
 
 

@@ -219,7 +219,7 @@ def test_times_of_one_run_each_get_no_verdict_and_say_why() -> None:
     assert latency.difference.estimate.reason is Missing.FEW_RUNS
     assert latency.difference.estimate.has_interval
     assert row(found, "request_throughput").difference.estimate.reason is Missing.FEW_RUNS
-    assert "say nothing about how times scatter from run to run" in " ".join(shown(found).split())
+    assert "un-to-run variation is unknown" in " ".join(shown(found).split())
 
 
 def test_three_runs_a_side_are_judged_by_how_runs_scatter() -> None:

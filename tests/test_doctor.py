@@ -145,7 +145,7 @@ def test_a_response_too_short_to_draft_counts_as_reported() -> None:
 def test_a_payload_that_nothing_reads() -> None:
     diagnosis = diagnose(a_run(record(0, start=0, contents=(5,), tokens=2, reason=DropReason.UNRECOGNIZED)), VLLM)
     assert not diagnosis.reported
-    assert "no adapter knows the payload" in shown(diagnosis)
+    assert "no adapter recognises the payload" in shown(diagnosis)
     assert "examples/custom_adapter" in shown(diagnosis)
 
 

@@ -231,7 +231,7 @@ def test_categories_have_figures_of_their_own() -> None:
     assert outcome("acceptance_length[easy] == 5", figures)
     (result,) = evaluate(["acceptance_length[easy] == 5"], figures, strict=True)
     assert (result.passed, result.reason) == (False, Missing.NO_SPREAD)
-    assert "every prompt gave the same, so" in shown([result], strict=True)
+    assert "every prompt gave the same value, so" in shown([result], strict=True)
     assert outcome("acceptance_length[hard] == 1", figures)
     assert outcome("output_sequence_length[hard].max == 6", figures)
     assert outcome("request_count[hard] == 6", figures)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from aiperf_spec.cli.app import app
@@ -24,7 +27,28 @@ def test_help_ends_with_examples_that_fit() -> None:
     assert len(shown) == 6
     assert all(line.startswith("spec-profile ") for line in shown)
     for group in ("Server", "Load", "Prompts", "Request", "Output", "Analysis", "Gates", "Commands"):
-        assert f"─ {group} ─" in result.stdout
+        assert f"\n{group}:\n" in result.stdout
+    assert result.stdout.index("\nCommands:\n") < result.stdout.index("\nServer:\n")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", [(), ("report",), ("compare",), ("doctor",), ("demo",), ("simulate",), ("docs",)])
+def test_every_name_is_whole_in_80_columns(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})
+    main: Any = typer.main.get_command(app)
+    shown = main.commands[command[0]] if command else main
+    names = {name for parameter in shown.params if parameter.param_type_name == "option" for name in parameter.opts}
+    for name in names:
+        assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", result.stdout), name
+    assert not re.search(r"--[\w-]*-\n", result.stdout)
+
+
+def test_the_program_alone_prints_an_overview() -> None:
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert len(result.stdout.splitlines()) <= 15
+    for command in ("doctor", "report", "compare", "demo", "docs", "--help"):
+        assert f"spec-profile {command}" in result.stdout
 
 
 def test_version() -> None:

@@ -268,10 +268,10 @@ def test_certificates_are_checked_unless_told_otherwise(tmp_path: Path) -> None:
         assert "TLS failed" in refused.stdout
         trusted = run("trusted", "--ca-file", str(TLS / "cert.pem"))
         assert trusted.exit_code == 0
-        assert "certificates went unchecked" not in trusted.stderr
+        assert "certificates were not verified" not in trusted.stderr
         unchecked = run("unchecked", "--insecure")
         assert unchecked.exit_code == 0
-        assert "certificates went unchecked" in unchecked.stderr
+        assert "certificates were not verified" in unchecked.stderr
         for path, said in ((TLS / "missing.pem", "No such file"), (Path(__file__), "no PEM certificates")):
             wrong = run("wrong", "--ca-file", str(path))
             assert wrong.exit_code == 2

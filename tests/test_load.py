@@ -8,7 +8,9 @@ import itertools
 import json
 import sysconfig
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,16 @@ from typer.testing import CliRunner
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.load.event_loop import monitored_loop_lag
+from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.summary import summarise
-from aiperf_spec.models.run import ErrorKind, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.tables import run_table
 from tests.answering import Answer, answering
 from tests.raw_server import DONE, USAGE, Call, event, send_stream, serving, token
+from tests.simulated_runs import request
 from tests.support import Simulate
 from tests.waiting import PATIENCE_SECONDS, happens
 
@@ -94,7 +98,7 @@ def test_what_was_due_and_never_sent_is_counted(simulate: Simulate, tmp_path: Pa
     assert outcome in ran.stdout
     assert "Scheduled latency (ms) †" in ran.stdout
     assert f"† Only of requests that were sent: {100 - sent:.0f} more were due and never sent." in ran.stdout
-    assert f"{100 - sent:.0f} requests of 100 were due and never sent" in " ".join(ran.stderr.split())
+    assert f"{100 - sent:.0f} requests of 100 were due but never sent" in " ".join(ran.stderr.split())
     again = CliRunner().invoke(app, ["report", str(out), "--require", "unsent_request_count <= 5"])
     assert again.exit_code == 3
     assert outcome in CliRunner().invoke(app, ["report", str(out), "--pool"]).stdout
@@ -262,8 +266,8 @@ def test_figures_are_of_the_counts_where_the_length_as_sent_is_another() -> None
     with answering(Answer(body)) as server:
         result = run(server.url, model="m", request_count=5, streaming=False)
     [said] = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.OTHER_LENGTH]
-    assert said.startswith("5 responses of 5 carry a mean acceptance length that their counts do not have: 1.00 on ")
-    assert f"is {counted:.2f}" in said
+    assert said.startswith("5 responses of 5 reported a mean acceptance length that does not follow from its counts: ")
+    assert f"1.00 on average as sent, {counted:.2f} as 1 + accepted / steps" in said
     stats = summarise(result.records).record_stats
     assert stats["spec_decode_acceptance_length"].avg == counted
     assert stats["spec_decode_sent_acceptance_length"].avg == 1.0
@@ -285,7 +289,7 @@ async def test_text_in_a_field_that_is_not_read_is_told() -> None:
         config = ProfileConfig.create(url=server.url, model="m", server_metrics=False, request_count=2, temperature=0)
         result = await profile_async(config, Hooks())
     [said] = [notice_text(notice) for notice in result.notices if notice.kind is NoticeKind.UNREAD_FIELDS]
-    assert said.startswith("in 2 responses of 2, most chunks without content carry text in a field that is not read, ")
+    assert said.startswith("in 2 responses of 2, most chunks without content have text in a field that is not known, ")
     assert "thought [b]" in said
 
 
@@ -298,7 +302,7 @@ def test_a_limit_that_the_server_ignores_is_told(limit: int, legacy: bool) -> No
         assert said == []
     else:
         [text] = said
-        assert text.startswith("3 responses of 3 have more tokens")
+        assert text.startswith("3 responses of 3 had more tokens")
         assert ("leave out --use-legacy-max-tokens" if legacy else "add --use-legacy-max-tokens") in text
 
 
@@ -346,3 +350,32 @@ def test_a_saturated_client_says_so(simulate: Simulate) -> None:
     result = profile(config, Hooks(sinks=[block]))
     (notice,) = (n for n in result.notices if n.kind is NoticeKind.SATURATED)
     assert notice.values["p99"] > 10
+    assert "which is up to" in notice_text(notice)
+
+
+def test_a_lag_that_hardly_moves_the_figures_is_not_told() -> None:
+    lags = array("q", [0] * 90 + [30_000_000] * 10)
+    records = [replace(request(i, (1, 1)), first_content_ns=900_000_000, last_content_ns=None) for i in range(10)]
+
+    def told(records: Sequence[RequestRecord], streaming: bool = True) -> list[Notice]:
+        run = RunResult(
+            config=ProfileConfig(url="h", streaming=streaming),
+            url="h",
+            model="m",
+            owned_by=None,
+            dataset=DatasetInfo("d", None, 1, has_categories=False),
+            wall_offset_ns=0,
+            records=records,
+            loop_lags_ns=lags,
+        )
+        found = run_notices(run, proxy=None, adapter_warnings=())
+        return [notice for notice in found if notice.kind is NoticeKind.SATURATED]
+
+    assert told(records) == []
+    (notice,) = told([replace(record, first_content_ns=100_000_000) for record in records])
+    assert notice.values["share"] == pytest.approx(0.3)
+    assert notice.values["figure"] == "TTFT p99"
+    unstreamed = [
+        replace(record, first_content_ns=None, last_content_ns=100_000_000, streaming=False) for record in records
+    ]
+    assert told(unstreamed, streaming=False)[0].values["figure"] == "latency p99"

@@ -42,8 +42,8 @@ def test_connections_that_cost_little_are_not_worth_a_word(connects: list[float 
 def test_connections_that_move_the_median() -> None:
     [notice] = connecting([connected(index, 100, 5.0) for index in range(20)])
     assert notice_text(notice) == (
-        "20 requests of 20 opened a connection, which is part of their TTFT: its p50 is 100.0 ms, 95.0 ms without, "
-        "its p99 is 100.0 ms, 95.0 ms without. See http_connect; --warmup-request-count opens connections before the "
+        "20 requests of 20 opened a connection, and TTFT includes that time: its p50 is 100.0 ms, 95.0 ms without, "
+        "its p99 is 100.0 ms, 95.0 ms without. See http_connect. --warmup-request-count opens connections before the "
         "run"
     )
 
@@ -52,5 +52,5 @@ def test_connections_that_move_the_tail_alone() -> None:
     [notice] = connecting([*(connected(index, 100, None) for index in range(19)), connected(19, 180, 80.0)])
     assert (notice.values["count"], notice.values["of"], list(notice.values["moved"])) == (1, 20, ["p99"])
     assert notice_text(notice).startswith(
-        "1 request of 20 opened a connection, which is part of their TTFT: its p99 is "
+        "1 request of 20 opened a connection, and TTFT includes that time: its p99 is "
     )

@@ -445,7 +445,7 @@ def test_the_commands_write_pages_beside_what_they_print(run_folder: str, tmp_pa
     assert "Pooled" in result.stdout
     check(file.read_bytes().replace(b"http://127.0.0.1", b"").replace(b"https://", b""))
     text = file.read_text()
-    assert "sampling is not pinned" in text
+    assert "sampling temperature is the server" in text
     assert "What the server counted" in text
     assert "Acceptance by category" in text
     assert "--request-count 12</span>" in text

@@ -109,7 +109,7 @@ def profile_of(records: list[RequestRecord], reconciliation: Reconciliation | No
         (
             (0, 0, 6, 7),
             None,
-            "2 requests of 4 sent a prompt again that this run had sent before, and the server had 93 %",
+            "2 requests of 4 repeated an earlier prompt of this run, and the server had 93 %",
         ),
         # As much of the prompts that are new: a common beginning.
         ((6, 6, 6, 6), None, None),

@@ -453,7 +453,7 @@ def test_clients_that_did_not_overlap_have_no_common_throughput(tmp_path: Path) 
     assert {tag: together[tag] for tag in apart if tag != "runs"} == {tag: apart[tag] for tag in apart if tag != "runs"}
     shown = report(tmp_path / "split", "--pool")
     assert "Throughput" not in shown.stdout
-    assert "the 2 pooled runs were not all under way at the same time" in " ".join(shown.stderr.split())
+    assert "the 2 pooled runs were not all running at the same time" in " ".join(shown.stderr.split())
     none = report(tmp_path / "split", "--pool", "--metric", "throughput")
     assert none.exit_code == 1
     assert "leave out --pool" in none.stderr
@@ -503,17 +503,25 @@ def with_notices(folder: Path, *notices: dict[str, object]) -> None:
 
 def test_what_spoils_a_runs_times_is_said_again(simulate: Simulate, tmp_path: Path) -> None:
     profile(simulate, tmp_path / "run")
-    saturated = {"kind": "saturated", "p50": 1.0, "p99": 25.0, "max": 30.0, "workers": 1}
+    saturated = {
+        "kind": "saturated",
+        "p50": 1.0,
+        "p99": 25.0,
+        "max": 30.0,
+        "workers": 1,
+        "share": 0.5,
+        "figure": "TTFT p99",
+    }
     with_notices(tmp_path / "run", saturated, {"kind": "unpinned_sampling"}, {"kind": "unknown"}, {"kind": "retried"})
     own = " ".join(report(tmp_path / "run").stderr.split())
-    assert "The latencies are not to be trusted" in own
-    assert "sampling is not pinned" in own
+    assert "the client itself was slow" in own
+    assert "sampling temperature is the server's default" in own
     times = " ".join(report(tmp_path / "run", "--metric", "throughput").stderr.split())
-    assert "The latencies are not to be trusted" in times
-    assert "sampling is not pinned" not in times
-    assert "trusted" not in report(tmp_path / "run", "--metric", "accept_rate").stderr
+    assert "the client itself was slow" in times
+    assert "sampling temperature is the server's default" not in times
+    assert "client itself was slow" not in report(tmp_path / "run", "--metric", "accept_rate").stderr
     pooled = report(tmp_path / "run", tmp_path / "run", "--metric", "accept_rate", "--pool")
-    assert "The latencies are not to be trusted" in " ".join(pooled.stderr.split())
+    assert "the client itself was slow" in " ".join(pooled.stderr.split())
 
 
 def block(text: str, title: str) -> list[str]:

@@ -143,7 +143,7 @@ def test_a_speed_up_is_taken_apart_by_the_engines_own_tokens_alone() -> None:
     assert found.measured.value is not None
     assert (found.kept, found.reason) == (None, Missing.OTHER_TOKEN_COUNT)
     said = " ".join(shown(analyse(run, ReportSettings(baseline_itl=9.0))).split())
-    assert "The speed-up is not taken apart: --tokenizer counts another number of tokens than the engine." in said
+    assert "The speed-up is not taken apart: --tokenizer and the engine count different numbers of tokens." in said
 
 
 def test_content_that_came_in_one_read_has_no_times() -> None:
@@ -289,7 +289,7 @@ def test_the_report_fits_eighty_columns_and_says_what_is_an_estimate() -> None:
     [
         ([request(i, (1, 0), k=None, proposed=6) for i in range(6)], "--assume-chain takes it for a chain"),
         ([request(i, (1, 0), k=3, proposed=5) for i in range(6)], "does not say which"),
-        ([request(i, (1, 0), per_step=False) for i in range(6)], "no figures of single steps"),
+        ([request(i, (1, 0), per_step=False) for i in range(6)], "does not report single steps"),
         ([request(i, (1, 0)) for i in range(4)], "n too small"),
     ],
 )

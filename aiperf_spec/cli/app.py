@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from aiperf_spec.cli.help import HelpCommand
 from aiperf_spec.cli.interrupt import leave_signals_to_the_system
 from aiperf_spec.cli.options import given, pick, takes
 from aiperf_spec.cli.usage import CommandGroup, refuse_options_before
@@ -18,34 +19,28 @@ from aiperf_spec.config.result_options import ReportDisplay, RunDisplay
 from aiperf_spec.simulator import ENGINES, EngineName
 from aiperf_spec.version import __version__
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-spec-profile doctor --url 127.0.0.1:8000
-
-spec-profile --url 127.0.0.1:8000 --concurrency 8 --temperature 0
-
-spec-profile -u 127.0.0.1:8000 --input-file prompts.jsonl --request-count 200
-
-spec-profile -u 127.0.0.1:8000 --quiet --require 'acceptance_length >= 2.1'
-
-spec-profile report artifacts --html page.html
-
-spec-profile compare artifacts/before artifacts/after
+_EXAMPLES = """\b
+Examples:
+  spec-profile doctor --url 127.0.0.1:8000
+  spec-profile --url 127.0.0.1:8000 --concurrency 8 --temperature 0
+  spec-profile -u 127.0.0.1:8000 --input-file prompts.jsonl --num-prompts 50
+  spec-profile -u 127.0.0.1:8000 --quiet --require 'acceptance_length >= 2.1'
+  spec-profile report artifacts --html page.html
+  spec-profile compare artifacts/before artifacts/after
 """
-# Paragraphs, for the help joins the lines of one.
+# \b keeps the lines as they are.
 
 # The address may stand in a file.
 _RUN = [replace(each, default=None) if each.default is ... else each for each in OPTIONS.values()]
 _JUDGED = [each for each in OPTIONS.values() if each.panel in (ANALYSIS, GATES)]
-_ON_EACH = "Gate on each candidate, such as 'acceptance_length >= 0.97 * base'; repeatable."
+_ON_EACH = "Gate for each candidate, such as 'acceptance_length >= 0.97 * base'. Repeatable."
 _DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
 _ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure")
 
 app = typer.Typer(
     name="spec-profile",
     cls=CommandGroup,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -64,14 +59,14 @@ def profile(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Read settings from a YAML file; options given here win.",
+            help="Read settings from a YAML file. Options on the command line override it.",
             metavar="FILE",
             rich_help_panel=SERVER,
         ),
     ] = None,
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
     **values: Any,
 ) -> None:
@@ -92,14 +87,14 @@ def profile(
     run.run(chosen, shown, pick(RunDisplay, values))
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 @takes(*declared(ReportDisplay).values(), *_JUDGED)
 def report(
     context: typer.Context,
     path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
     **values: Any,
 ) -> None:
-    """Print the acceptance matrix of runs, ours or AIPerf's: models down, categories across."""
+    """Print the acceptance of finished runs, spec-profile's or AIPerf's, by model and category."""
     from aiperf_spec.cli import report as command
     from aiperf_spec.cli.terminal import translated_errors
     from aiperf_spec.config.settings import ReportSettings
@@ -113,24 +108,24 @@ def report(
     command.report(path, settings, display)
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 @takes(replace(OPTIONS["require"], help=_ON_EACH), OPTIONS["strict"], declared(ReportDisplay)["html"], panels=False)
 def compare(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders: of the base, unless --base names it, then of the others.", metavar="RUN..."),
+        typer.Argument(
+            help="Folders of runs: the base first (unless --base is given), then the candidates.", metavar="RUN..."
+        ),
     ] = None,
-    base: Annotated[
-        list[Path] | None, typer.Option(help="Folder of a run of the base; repeatable.", metavar="DIR")
-    ] = None,
+    base: Annotated[list[Path] | None, typer.Option(help="Folder of a base run. Repeatable.", metavar="DIR")] = None,
     candidate: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of a run of one candidate, beside --base; repeatable.", metavar="DIR"),
+        typer.Option(help="Folder of a candidate run, with --base. Repeatable.", metavar="DIR"),
     ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
     **values: Any,
 ) -> None:
-    """Compare runs with a base: differences with intervals, paired by prompt, corrected for many comparisons.
+    """Compare runs with a base run: differences with intervals, paired by prompt.
 
     With three runs a side or more (--base A1 --base A2 --base A3 --candidate B1 --candidate B2 --candidate B3), times
     and throughputs are compared too.
@@ -140,7 +135,7 @@ def compare(
     command.compare(runs or [], base or [], candidate or [], form=form, **values)
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 @takes(
     *(OPTIONS[name] for name in _ASKED),
     _DOCTOR_TIMEOUT,
@@ -149,7 +144,7 @@ def compare(
     panels=False,
 )
 def doctor(context: typer.Context, **values: Any) -> None:
-    """Say what a server is, whether it reports acceptance, and what to change if not: one request of 16 tokens."""
+    """Check a server with one short request: what it is, and whether it reports acceptance."""
     from aiperf_spec.cli import doctor as command
     from aiperf_spec.cli.terminal import translated_errors
 
@@ -158,40 +153,40 @@ def doctor(context: typer.Context, **values: Any) -> None:
     command.doctor(asked)
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def demo(
-    requests: Annotated[int, typer.Option(help="Requests for each engine.", min=1)] = 33,
-    concurrency: Annotated[int, typer.Option(help="Requests in flight.", min=1)] = 4,
+    requests: Annotated[int, typer.Option(help="Number of requests to send to each engine.", min=1)] = 33,
+    concurrency: Annotated[int, typer.Option(help="Number of requests to keep in flight.", min=1)] = 4,
 ) -> None:
-    """Profile an embedded simulator of each engine, and compare them."""
+    """Profile a built-in simulator of each engine and compare them."""
     from aiperf_spec.cli import demo as command
 
     command.demo(requests, concurrency)
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def simulate(
-    engine: Annotated[EngineName, typer.Option(help="Engine whose responses to imitate.")] = ENGINES[0],
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8000,
+    engine: Annotated[EngineName, typer.Option(help="Engine to imitate.")] = ENGINES[0],
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1. 0 picks a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Model name to serve.")] = "simulated-model",
     num_spec_tokens: Annotated[
-        int | None, typer.Option(help="Draft length. Left out: 5, 3 or 7, by engine.", min=1)
+        int | None, typer.Option(help="Draft length. Default: 5, 3 or 7, depending on the engine.", min=1)
     ] = None,
     step_time_ms: Annotated[float, typer.Option(help="Time of one verify step.", min=0)] = 4.0,
     prefill_time_ms: Annotated[float, typer.Option(help="Time to the first token.", min=0)] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the drafter.")] = 0,
     stretch_tokens: Annotated[
         int | None,
-        typer.Option(help="Mean length of stretches of easy and hard text. Left out: none.", min=1),
+        typer.Option(help="Mean length, in tokens, of easy and hard stretches of text. Default: no stretches.", min=1),
     ] = None,
     undrafted_share: Annotated[
-        float, typer.Option(help="Share of steps in which the drafter finds nothing.", min=0, max=1)
+        float, typer.Option(help="Share of steps in which the drafter proposes nothing (0 to 1).", min=0, max=1)
     ] = 0.0,
     fault: Annotated[
-        list[str] | None, typer.Option(help="NAME:SHARE, repeatable: a fault for this share of requests.")
+        list[str] | None, typer.Option(help="Fault for a share of requests, NAME:SHARE. Repeatable.")
     ] = None,
 ) -> None:
-    """Serve an imitation of an engine, with a seeded drafter, until Ctrl-C."""
+    """Serve an imitation of an engine until Ctrl-C."""
     from aiperf_spec.cli import simulate as command
 
     command.simulate(
@@ -208,19 +203,19 @@ def simulate(
     )
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def adapters() -> None:
-    """List the adapters at hand: built-in ones and plug-ins."""
+    """List the engine adapters: built-in ones and plug-ins."""
     from aiperf_spec.cli import adapters as command
 
     command.adapters()
 
 
-@app.command()
+@app.command(cls=HelpCommand)
 def docs(
-    topic: Annotated[str | None, typer.Argument(help="Page to show. Left out: lists them.", metavar="TOPIC")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Page to show. Default: list the pages.", metavar="TOPIC")] = None,
 ) -> None:
-    """Show a page of the reference, or list the pages."""
+    """Show a page of the documentation, or list the pages."""
     from aiperf_spec.cli import docs as command
 
     command.docs(topic)

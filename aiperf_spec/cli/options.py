@@ -51,7 +51,7 @@ def _parameter(option: Option, panel: str) -> inspect.Parameter:
     info = typer.Option(
         *option.names,
         help=option.help,
-        metavar=f"{option.metavar} [{option.bounds}]" if option.bounds else option.metavar,
+        metavar=option.metavar,
         envvar=option.env,
         show_default=option.env is None,
         rich_help_panel=panel or None,

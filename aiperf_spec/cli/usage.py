@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
+from aiperf_spec.cli.help import HelpGroup
 from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.errors import ConfigError, SpecProfileError
 
@@ -53,7 +53,7 @@ _OUR_NAMES = {
 _OTHER_NAMES = {f"--{name}": ours for ours, names in _OUR_NAMES.items() for name in names.split()}
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(HelpGroup):
     """The command: errors of its command line are a line or two, as all others."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
@@ -72,9 +72,7 @@ class CommandGroup(TyperGroup):
             # Whichever of its versions is installed, typer's errors are of a class that only it can name.
             if not hasattr(error, "format_message"):
                 raise
-            if type(error).__name__ != "NoArgsIsHelpError":  # the help is printed by then
-                _leave(usage_error(error))
-            code = 2
+            _leave(usage_error(error))
         sys.exit(code if isinstance(code, int) else 0)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

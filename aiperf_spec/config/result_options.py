@@ -12,60 +12,58 @@ class ResultOptions(Options):
 
     rows: int = option("Requests to list in the last table.", OUTPUT, "N", "artifacts.rows", ge=0, default=20)
     draft_cost: float | None = option(
-        "Draft time per token / target time per verify step: adds the best draft length.",
+        "Time to draft one token / time of one verify step. Shows the best draft length.",
         ANALYSIS,
         "C",
         ge=0,
         default=None,
     )
     assume_chain: bool = option(
-        "Assume that drafts are chains of one length where the engine does not say so.", ANALYSIS, default=False
+        "Treat drafts as chains of one length if the engine does not say what they are.", ANALYSIS, default=False
     )
-    by_category: bool = option("Show the position curve of each category.", ANALYSIS, default=False)
-    worst: int = option(
-        "How many of the requests with the smallest acceptance length to list.", ANALYSIS, "N", ge=0, default=5
-    )
+    by_category: bool = option("Show the position acceptance of each category.", ANALYSIS, default=False)
+    worst: int = option("Number of requests with the lowest acceptance length to list.", ANALYSIS, "N", ge=0, default=5)
     baseline: Path | None = option(
-        "Folder of a run without speculation, for the speed-up.", ANALYSIS, "DIR", default=None
+        "Folder of a run without speculation, to compute the speed-up.", ANALYSIS, "DIR", default=None
     )
     baseline_itl: float | None = option(
-        "Inter-token latency without speculation, instead of a run.", ANALYSIS, "MS", gt=0, default=None
+        "Inter-token latency without speculation, in ms, instead of --baseline.", ANALYSIS, "MS", gt=0, default=None
     )
     require: tuple[str, ...] = option(
-        "Gate, such as 'acceptance_length >= 2.1'; repeatable. Exit code 3 where one is not met.",
+        "Gate, such as 'acceptance_length >= 2.1'. Repeatable. Exit code 3 if one is not met.",
         GATES,
         "EXPR",
         default=(),
     )
     strict: bool = option("Require the whole 95 % interval to meet each gate.", GATES, default=False)
-    base: Path | None = option("Folder of the run that `base` in a gate means.", GATES, "DIR", default=None)
+    base: Path | None = option("Folder of the run that `base` refers to in a gate.", GATES, "DIR", default=None)
 
 
 @dataclass(frozen=True)
 class RunDisplay(Options):
     """How one call shows a run: `ui` while it goes on; then all tables, the acceptance table, or JSON."""
 
-    dry_run: bool = option("Print the first request, send nothing.", OUTPUT, default=False)
+    dry_run: bool = option("Print the first request without sending it.", OUTPUT, default=False)
     ui: Ui = option(
-        "Progress: live, simple (a line every 10 s), none, or auto: live on a terminal, else simple.",
+        "Progress display: live, simple (a line every 10 s), none, or auto (live on a terminal, else simple).",
         OUTPUT,
         "UI",
         default=Ui.AUTO,
     )
     quiet: bool = option(
-        "Print the acceptance table only; no progress, unless --ui asks for it.",
+        "Print only the acceptance table, and no progress unless --ui is given.",
         OUTPUT,
         flags=("--quiet", "-q"),
         default=False,
     )
     as_json: bool = option(
-        "Print the summary as JSON on stdout and nothing else; gates go to stderr.",
+        "Print only the summary, as JSON. Gates go to stderr.",
         OUTPUT,
         flags=("--json",),
         default=False,
     )
     source: ReportSource = option(
-        "Where gates take acceptance from: records (auto), or server-metrics: the server's counters, all traffic.",
+        "Source of acceptance for gates: records (auto) or server-metrics (the server's counters, all traffic).",
         GATES,
         "SOURCE",
         default=ReportSource.AUTO,
@@ -82,19 +80,20 @@ class ReportDisplay(Options):
     """What one call of `report` shows of runs, and where to."""
 
     metric: ReportMetric = option(
-        "accept_length, accept_rate or throughput.", OWN, "METRIC", default=ReportMetric.ACCEPT_LENGTH
+        "Metric to show: accept_length, accept_rate or throughput.", OWN, "METRIC", default=ReportMetric.ACCEPT_LENGTH
     )
     source: ReportSource = option(
-        "auto (the best that a run has), records, summary or server-metrics; gates use the last where it is given.",
+        "Where figures come from: auto (the best source of each run), records, summary or server-metrics. "
+        "Gates use server-metrics only where it is given.",
         OWN,
         "SOURCE",
         default=ReportSource.AUTO,
     )
-    pool: bool = option("Join all runs of a model: several clients of one run.", OWN, default=False)
-    intervals: bool = option("Give each figure's 95 % interval.", OWN, default=False)
+    pool: bool = option("Treat all runs of a model as one run by several clients.", OWN, default=False)
+    intervals: bool = option("Show the 95 % interval of each figure.", OWN, default=False)
     form: ReportFormat = option(
-        "table, csv, json or markdown.", OWN, "FORMAT", flags=("--format",), default=ReportFormat.TABLE
+        "Output format: table, csv, json or markdown.", OWN, "FORMAT", flags=("--format",), default=ReportFormat.TABLE
     )
     output: Path | None = option("Write to this file instead of printing.", OWN, "FILE", default=None)
     html: Path | None = option("Also write a page with tables and charts (needs plots).", OWN, "FILE", default=None)
-    analysis: bool = option("Show the analysis of each run; implied by the options below.", ANALYSIS, default=False)
+    analysis: bool = option("Show the analysis of each run. The options below imply it.", ANALYSIS, default=False)

@@ -13,7 +13,7 @@ class RunOptions(Options):
     """Their order is that of a section of `config.yaml`, and within a panel that of help. Times are in seconds."""
 
     url: str = option(
-        "The server: host, host:port or a URL, with or without /v1 or the endpoint path.",
+        "Server address: host, host:port or URL, with or without /v1 or the endpoint path.",
         SERVER,
         "URL",
         "endpoint.urls",
@@ -21,7 +21,7 @@ class RunOptions(Options):
         secret=True,
     )
     model: str | None = option(
-        "Model name. Default: the only one that /v1/models lists.",
+        "Model name. Default: the server's model, if it has only one.",
         SERVER,
         "NAME",
         "models",
@@ -30,7 +30,7 @@ class RunOptions(Options):
         default=None,
     )
     endpoint_type: EndpointType = option(
-        "chat or completions; --url decides where it names the endpoint.",
+        "API to use: chat or completions. An endpoint path in --url overrides it.",
         SERVER,
         "API",
         "endpoint.type",
@@ -38,7 +38,7 @@ class RunOptions(Options):
     )
     streaming: bool = option("Stream responses.", REQUEST, place="endpoint.streaming", default=True)
     request_timeout_seconds: float = option(
-        "Seconds that one request may take; connecting may take 10.",
+        "Time limit for one request, in seconds. Connecting may take 10 of them.",
         SERVER,
         "S",
         "endpoint.timeout",
@@ -46,7 +46,7 @@ class RunOptions(Options):
         default=600.0,
     )
     ready_timeout: float = option(
-        "Seconds to wait until the server lists the model and has answered one token.",
+        "Wait up to this many seconds until the server lists the model and answers one token.",
         SERVER,
         "S",
         "endpoint.ready_timeout",
@@ -54,17 +54,23 @@ class RunOptions(Options):
         default=0.0,
     )
     api_key: str | None = option(
-        "Bearer token; never printed or written.", SERVER, "KEY", None, env="OPENAI_API_KEY", secret=True, default=None
+        "Bearer token. It is never printed or written to a file.",
+        SERVER,
+        "KEY",
+        None,
+        env="OPENAI_API_KEY",
+        secret=True,
+        default=None,
     )
     api_key_env: str | None = option(
-        "The environment variable that holds the bearer token.",
+        "Name of the environment variable that holds the bearer token.",
         SERVER,
         place="endpoint.api_key_env",
         only_in_file=True,
         default=None,
     )
     headers: tuple[tuple[str, str], ...] = option(
-        "'Name: value', repeatable.",
+        "Extra request header, 'Name: value'. Repeatable.",
         SERVER,
         "HEADER",
         "endpoint.headers",
@@ -76,11 +82,13 @@ class RunOptions(Options):
     ca_file: Path | None = option(
         "PEM certificates to trust instead of the bundled ones.", SERVER, "FILE", "endpoint.ca_file", default=None
     )
-    insecure: bool = option("Check no certificates; the run says so.", SERVER, place="endpoint.insecure", default=False)
+    insecure: bool = option("Do not verify TLS certificates.", SERVER, place="endpoint.insecure", default=False)
 
-    concurrency: int = option("Requests in flight at all times.", LOAD, "N", "profiling.concurrency", ge=1, default=1)
+    concurrency: int = option(
+        "Number of requests to keep in flight.", LOAD, "N", "profiling.concurrency", ge=1, default=1
+    )
     request_count: int | None = option(
-        "Requests to profile. Default: each prompt once, or until --benchmark-duration is over.",
+        "Number of requests to profile. Default: each prompt once, or as many as --benchmark-duration allows.",
         LOAD,
         "N",
         "profiling.requests",
@@ -88,10 +96,10 @@ class RunOptions(Options):
         default=None,
     )
     warmup_request_count: int = option(
-        "Requests to send first; they count in no figure.", LOAD, "N", "warmup.requests", ge=0, default=0
+        "Number of requests to send first. No figure includes them.", LOAD, "N", "warmup.requests", ge=0, default=0
     )
     request_rate: float | None = option(
-        "Requests, or conversations, that start each second, however slow responses are; --concurrency then caps them.",
+        "Requests (or conversations) to start each second, however slow responses are. --concurrency caps them.",
         LOAD,
         "R",
         "profiling.rate",
@@ -99,28 +107,31 @@ class RunOptions(Options):
         default=None,
     )
     arrival_pattern: ArrivalPattern = option(
-        "How --request-rate spaces requests: poisson or constant.", LOAD, "PATTERN", default=ArrivalPattern.POISSON
+        "Spacing of requests under --request-rate: poisson or constant.",
+        LOAD,
+        "PATTERN",
+        default=ArrivalPattern.POISSON,
     )
     fixed_schedule: bool = option(
-        "Send each row at its timestamp; --concurrency then caps the requests in flight.",
+        "Send each row at its timestamp. --concurrency caps the requests in flight.",
         LOAD,
         place="profiling.fixed_schedule",
         default=False,
     )
     fixed_schedule_auto_offset: bool = option(
-        "The earliest timestamp is the start of the run; otherwise 0 is.",
+        "Start the run at the earliest timestamp rather than at 0.",
         LOAD,
         place="profiling.auto_offset",
         default=True,
     )
     fixed_schedule_start_offset: int | None = option(
-        "Start at this timestamp, without the rows before it.", LOAD, "MS", "profiling.start_offset", ge=0, default=None
+        "Start at this timestamp and skip earlier rows.", LOAD, "MS", "profiling.start_offset", ge=0, default=None
     )
     fixed_schedule_end_offset: int | None = option(
-        "Leave out the rows after this timestamp.", LOAD, "MS", "profiling.end_offset", ge=0, default=None
+        "Skip rows after this timestamp.", LOAD, "MS", "profiling.end_offset", ge=0, default=None
     )
     benchmark_duration: float | None = option(
-        "Seconds for which requests, and turns of conversations, are sent.",
+        "Stop sending requests, and turns of conversations, after this many seconds.",
         LOAD,
         "S",
         "profiling.duration",
@@ -128,16 +139,20 @@ class RunOptions(Options):
         default=None,
     )
     benchmark_grace_period: float = option(
-        "Seconds that requests still in flight then get to finish.", LOAD, "S", ge=0, default=30.0
+        "After --benchmark-duration, wait this many seconds for requests still in flight.",
+        LOAD,
+        "S",
+        ge=0,
+        default=30.0,
     )
     keep_going: bool = option(
-        "Send all requests, also where the first ones find no server, no admission, no such path or model.",
+        "Send all requests even if the first ones are refused or find no server.",
         LOAD,
         place="profiling.keep_going",
         default=False,
     )
     max_error_rate: float | None = option(
-        "Share of failed requests, 0 to 1, above which the run ends with exit code 1.",
+        "End the run with exit code 1 if more than this share of requests fails (0 to 1).",
         LOAD,
         "R",
         "profiling.max_error_rate",
@@ -145,32 +160,32 @@ class RunOptions(Options):
         le=1,
         default=None,
     )
-    workers: int = option("Processes among which requests are split.", LOAD, "N", ge=1, le=64, default=1)
+    workers: int = option("Number of client processes that share the requests.", LOAD, "N", ge=1, le=64, default=1)
 
     input_file: Path | tuple[Path, ...] | None = option(
-        "Prompts: .jsonl, .json or .csv, also as .gz; - is standard input; repeatable. Default: built-in prompts.",
+        "File of prompts: .jsonl, .json or .csv, also .gz; - is standard input. Repeatable. Default: built-in prompts.",
         PROMPTS,
         "FILE",
         "datasets.path",
         default=None,
     )
     custom_dataset_type: str = option(
-        "single_turn, multi_turn, random_pool, speed_bench (or speed_bench_CATEGORY), spec_bench, mt_bench, "
-        "sharegpt, raw_payload, or auto: what the first rows look like.",
+        "Format of --input-file: single_turn, multi_turn, random_pool, speed_bench (or speed_bench_CATEGORY), "
+        "spec_bench, mt_bench, sharegpt, raw_payload, or auto, which looks at the first rows.",
         PROMPTS,
         "TYPE",
         "datasets.format",
         default="auto",
     )
     dataset_sampling_strategy: SamplingStrategy | None = option(
-        "sequential (default), shuffle or random (default of random_pool).",
+        "Order of prompts: sequential (default), shuffle or random (default for random_pool).",
         PROMPTS,
         "ORDER",
         "datasets.sampling",
         default=None,
     )
     num_prompts: int | None = option(
-        "Take this many prompts: the first ones, or those that the seed draws.",
+        "Use only this many prompts: the first ones, or a random sample under shuffle and random.",
         PROMPTS,
         "N",
         "datasets.num_prompts",
@@ -178,14 +193,17 @@ class RunOptions(Options):
         default=None,
     )
     category: tuple[str, ...] = option(
-        "Send prompts of this category only; repeatable.", PROMPTS, "NAME", "datasets.categories", default=()
+        "Use only prompts of this category. Repeatable.", PROMPTS, "NAME", "datasets.categories", default=()
     )
     skip_bad_lines: bool = option(
-        "Skip lines that are not prompts, and count them.", PROMPTS, place="datasets.skip_bad_lines", default=False
+        "Skip lines that cannot be read as prompts, and count them.",
+        PROMPTS,
+        place="datasets.skip_bad_lines",
+        default=False,
     )
 
     max_tokens: int | None = option(
-        "Sent as max_completion_tokens on chat, as max_tokens on completions.",
+        "Output limit. Sent as max_completion_tokens for chat, as max_tokens for completions.",
         REQUEST,
         "N",
         "endpoint.max_tokens",
@@ -193,22 +211,31 @@ class RunOptions(Options):
         default=None,
     )
     use_legacy_max_tokens: bool = option(
-        "Send max_tokens on chat too.", REQUEST, place="endpoint.use_legacy_max_tokens", default=False
+        "Send the output limit as max_tokens for chat too.",
+        REQUEST,
+        place="endpoint.use_legacy_max_tokens",
+        default=False,
     )
     temperature: float | None = option(
-        "Not sent unless given.", REQUEST, "T", "endpoint.temperature", sent=True, ge=0, default=None
+        "Sampling temperature. Default: the server's.",
+        REQUEST,
+        "T",
+        "endpoint.temperature",
+        sent=True,
+        ge=0,
+        default=None,
     )
     include_usage: bool = option(
-        "Ask for usage in streams (stream_options), which some older engines refuse.",
+        "Ask for token counts (usage) in streams. Some older engines reject this (stream_options).",
         REQUEST,
         place="endpoint.include_usage",
         default=True,
     )
     batch_size_text: int = option(
-        "Prompts in one completions request.", REQUEST, "N", "endpoint.batch_size_text", ge=1, default=1
+        "Number of prompts in each completions request.", REQUEST, "N", "endpoint.batch_size_text", ge=1, default=1
     )
     extra_inputs: dict[str, Any] = option(
-        "key:value pairs with commas between, or a JSON object, for the request body; repeatable.",
+        "More fields for the request body: key:value pairs separated by commas, or a JSON object. Repeatable.",
         REQUEST,
         "INPUTS",
         "endpoint.extra",
@@ -218,25 +245,40 @@ class RunOptions(Options):
     )
 
     use_server_token_count: bool = option(
-        "Take token counts from the server's usage.", OUTPUT, place="endpoint.use_server_token_count", default=False
+        "Use the server's token counts (usage) even where --tokenizer counts too.",
+        OUTPUT,
+        place="endpoint.use_server_token_count",
+        default=False,
     )
     tokenizer: str | None = option(
-        "tokenizer.json, its folder, or a name on the hub: counts tokens of prompts and answers.",
+        "Count tokens with this tokenizer: a tokenizer.json, its folder, or a name on the Hugging Face hub.",
         OUTPUT,
         "PATH_OR_NAME",
         min_length=1,
         default=None,
     )
     artifact_dir: Path | None = option(
-        "Folder to write. Default: artifacts/TIME-MODEL-ENDPOINT-cN.", OUTPUT, "DIR", "artifacts.dir", default=None
+        "Folder for the results. Default: artifacts/TIME-MODEL-ENDPOINT-cN.",
+        OUTPUT,
+        "DIR",
+        "artifacts.dir",
+        default=None,
     )
     export_level: ExportLevel = option(
-        "summary, records or raw.", OUTPUT, "LEVEL", "artifacts.level", default=ExportLevel.RECORDS
+        "How much to write: summary, records or raw.", OUTPUT, "LEVEL", "artifacts.level", default=ExportLevel.RECORDS
     )
-    overwrite: bool = option("Replace a run that the folder holds.", OUTPUT, place="artifacts.overwrite", default=False)
+    overwrite: bool = option(
+        "Overwrite a run that is already in the folder.", OUTPUT, place="artifacts.overwrite", default=False
+    )
 
-    random_seed: int = option("Seed of shuffle, random, --num-prompts and the schedule.", PROMPTS, "N", default=0)
+    random_seed: int = option(
+        "Seed for shuffle, random, --num-prompts and the times of requests.", PROMPTS, "N", default=0
+    )
     server_metrics: bool = option("Read the server's own counters during the run.", SERVER, default=True)
     server_metrics_url: tuple[str, ...] = option(
-        "Where the counters are; repeatable. Default: /metrics of --url.", SERVER, "URL", secret=True, default=()
+        "Address of the server's counters. Repeatable. Default: /metrics of --url.",
+        SERVER,
+        "URL",
+        secret=True,
+        default=(),
     )

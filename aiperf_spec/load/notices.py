@@ -11,7 +11,7 @@ from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read
-from aiperf_spec.metrics.latency import http_connect, schedule_lag, time_to_first_token
+from aiperf_spec.metrics.latency import http_connect, request_latency, schedule_lag, time_to_first_token
 from aiperf_spec.metrics.prompt_cache import APART, cached_share, firsts_and_repeats
 from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
@@ -24,8 +24,8 @@ _ABOUT_SIZE = re.compile(r"too (large|long|big|many)|context|exceed|maximum|at (
 
 _DISCREPANCY = 0.1
 """The share by which the two counts of tokens may differ without a word."""
-_SATURATED_MS = 10.0
-"""Lag of the event loop, at its 99th percentile, from which on latencies are no longer the server's alone."""
+_SATURATED, _SATURATED_MS = 0.05, 5.0
+"""The share of a latency, and the time, from which on the event loop's own lag is told: what it adds to latencies."""
 _LATE_MS = 50.0
 """Lateness from which on a request did not go out when it was due."""
 _MISARRIVED = 0.05
@@ -172,8 +172,13 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice
     """Yield what the program itself was late with."""
     lag = loop_lag(result.loop_lags_ns)
     if lag is not None and lag.value("p99") >= _SATURATED_MS:
-        values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "workers": result.config.workers}
-        yield Notice(NoticeKind.SATURATED, values)
+        latency, read = ("TTFT", time_to_first_token) if result.config.streaming else ("latency", request_latency)
+        times = sorted(ms for record in profiled if (ms := read(record)))
+        shares = [(lag.value(f"p{q}") / percentile(times, q), f"{latency} p{q}") for q in (50, 99) if times]
+        share, figure = max(shares, default=(1.0, "all latencies"))
+        if share >= _SATURATED:
+            values = {"p50": lag.value("p50"), "p99": lag.value("p99"), "max": lag.max, "share": share}
+            yield Notice(NoticeKind.SATURATED, {**values, "figure": figure, "workers": result.config.workers})
     if result.unsent:
         yield Notice(NoticeKind.UNSENT, {"count": result.unsent, "of": result.unsent + len(profiled)})
     if late := [

@@ -77,8 +77,8 @@ def division_by_zero(run: Run) -> None:
     assert run.row("Tokens/s per user") == NONE
     assert run.row("Output tokens")[:3] == ["3", "0.67", "0.00"]
     assert run.notices(NoticeKind.ZERO_USAGE) == [
-        "1 response of 3 brought content, but usage says 0 completion tokens: output lengths are shown as the server "
-        "said them"
+        "1 response of 3 had content, but usage says 0 completion tokens. Output lengths are shown as the server "
+        "reported them"
     ]
 
 
@@ -104,7 +104,7 @@ def names_of_max_tokens(run: Run) -> None:
     assert body == {"max_tokens": 8}
     assert _REFUSED in legacy.printed
     assert legacy.notices(NoticeKind.MAX_TOKENS_REFUSED) == [
-        "the server refuses max_tokens: leave out --use-legacy-max-tokens, to send max_completion_tokens"
+        "the server does not accept max_tokens: leave out --use-legacy-max-tokens, to send max_completion_tokens"
     ]
     body, completions = sent("completions", endpoint_type="completions")
     assert body == {"max_tokens": 8}
@@ -124,7 +124,7 @@ def names_of_max_tokens(run: Run) -> None:
 
     other = answered("other", "unknown field max_completion_tokens")
     assert other.notices(NoticeKind.MAX_TOKENS_REFUSED) == [
-        "the server refuses max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
+        "the server does not accept max_completion_tokens: add --use-legacy-max-tokens, to send max_tokens"
     ]
     # Here the number is refused, and no other name for it would help.
     large = answered("large", "'max_tokens' or 'max_completion_tokens' is too large: 8. The context length is 4 tokens")

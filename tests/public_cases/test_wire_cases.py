@@ -194,7 +194,7 @@ def test_a_connection_gone_stale_is_replaced_once(tmp_path: Path) -> None:
     assert run.only.retried
     assert len(run.stub.posts) == 2
     assert run.notices(NoticeKind.RETRIED) == [
-        "1 request met a kept-alive connection that the server had closed, and went out once more on a fresh one"
+        "1 request met a kept-alive connection that the server had closed, and went out again on a new one"
     ]
     twice = run_case(case, tmp_path / "twice", {"responses": [good | {"end": "unanswered"}]})
     assert _error(twice.only).kind is ErrorKind.REMOTE_PROTOCOL_ERROR
