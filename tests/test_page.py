@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from matplotlib.axes import Axes
 from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner, Result
@@ -34,6 +35,7 @@ from aiperf_spec.models.server_metrics import Agreement, CountName, ReconciledCo
 from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
 from aiperf_spec.render.html.rich_to_html import blocks
 from aiperf_spec.render.html.runs_page import PageRun, runs_page
+from aiperf_spec.render.html.svg_plots import Tips, draw
 from aiperf_spec.render.html.template import shown, style
 from aiperf_spec.render.missing import signed
 from aiperf_spec.render.text import number, plural
@@ -246,6 +248,20 @@ def test_marks_say_what_they_stand_for(page_of_a_run: bytes) -> None:
     steps = plural(histogram[4], "step")
     assert f"all requests, 4 accepted: {100 * histogram[4] / sum(histogram.values()):.1f} % ({steps})" in said
     assert sum(text.startswith("request 7: ITL, ms") for text in said) == 1
+
+
+def test_a_drawing_is_shortened_and_its_text_is_not() -> None:
+    def paint(axes: Axes, tips: Tips) -> None:
+        (drawn,) = axes.plot([1.23456, 2.34567], [2.1251, 2.1249], marker="o")
+        tips.add(drawn, ["first: 2.1251", "<second>"])
+        axes.set_yticks([2.125], ["2.125"])
+
+    drawing = draw("x", "T", "D 1.23456", paint).drawing
+    assert ">2.125</text>" in drawing
+    assert '<desc id="x-d">D 1.23456</desc>' in drawing
+    assert re.findall(r"<use [^>]*><title>(.*?)</title></use>", drawing) == ["first: 2.1251", "&lt;second&gt;"]
+    assert re.findall(r"<[^>]*\d\.\d{3}[^>]*>", drawing) == []
+    assert "<!--" not in drawing
 
 
 def categories_of(number_of: int) -> list[RequestRecord]:

@@ -31,7 +31,8 @@ _FONT = re.compile(r"(font(?:-family)?: ?[^;\"']*?)'?DejaVu Sans'?[^;\"]*")
 _HEAD = re.compile(r"<svg[^>]*?viewBox=\"([^\"]*)\"[^>]*>", re.DOTALL)
 _GROUP = re.compile(r"<g id=\"[^\"]*\"")
 """matplotlib numbers groups alike in every drawing, and nothing refers to them."""
-_METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+_METADATA = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
 _SPACE = re.compile(r">\s+<")
 _DIGITS = re.compile(r"(\d\.\d\d)\d+")
 _TIP = re.compile(r"<g id=\"tip(\d+)\">")
@@ -100,7 +101,7 @@ def draw(name: str, title: str, description: str, paint: Paint, *, note: str = "
 def _inline(svg: str, name: str, label: str, tips: Tips) -> str:
     body = _METADATA.sub("", svg[svg.index("<svg") :])
     body = _SPACE.sub("><", body)
-    body = _DIGITS.sub(r"\1", body)
+    body = _TAG.sub(lambda found: _DIGITS.sub(r"\1", found[0]), body)
     body = _GROUP.sub("<g", tips.put(body))
     body = _COLOUR.sub(lambda found: f"var({_VARIABLES[found[0]]})", body)
     body = _FONT.sub(r"\1sans-serif", body)
