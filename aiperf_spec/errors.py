@@ -95,21 +95,23 @@ class ExportError(SpecProfileError):
 
 
 @contextmanager
-def standing_alone(what: str, faults: list[SpecProfileError]) -> Iterator[None]:
+def standing_alone(what: str, faults: list[SpecProfileError], *, writes: bool = False) -> Iterator[None]:
     """Let what fails in the block cost nothing but itself: its error joins the faults, and the program goes on.
 
-    `what` names it in the error. A disk that is full is told once, whatever else is to be written there.
+    `what` names it in the error. With `writes` it is a file of the run: a disk that is full is told once, whatever else
+    is to be written there.
     """
     try:
         yield
     except SpecProfileError as error:
         faults.append(error)
-    except OSError as error:
-        reason = f"could not be written: {error.strerror or error}"
-        if not any(fault.message.endswith(reason) for fault in faults):
-            remedy = "free some space or choose another --artifact-dir; what is shown was measured and stands"
-            faults.append(ExportError(f"{what} {reason}", remedy))
     except Exception as error:
-        reason = f"{what} could not be made ({type(error).__name__}: {error})"
-        if not any(fault.message == reason for fault in faults):
-            faults.append(ExportError(reason, "please report this; what else is shown and written stands"))
+        if writes and isinstance(error, OSError):
+            reason = f"could not be written: {error.strerror or error}"
+            remedy = "free some space or choose another --artifact-dir; what is shown was measured and stands"
+        else:
+            reason = f"could not be made ({type(error).__name__}: {error})"
+            remedy = "please report this; what else is shown and written stands"
+        known = reason if writes and isinstance(error, OSError) else f"{what} {reason}"
+        if not any(fault.message.endswith(known) for fault in faults):
+            faults.append(ExportError(f"{what} {reason}", remedy))

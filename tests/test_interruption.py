@@ -317,6 +317,44 @@ def test_standard_output_that_is_full_costs_no_file_and_no_traceback(simulate: S
     assert json.loads((out / "profile_export_aiperf.json").read_text())["request_count"]["avg"] == 6
 
 
+# The command, with a thread that takes every descriptor once some requests have ended.
+USED_UP = """
+import os, resource, sys, threading, time
+from pathlib import Path
+from aiperf_spec.cli import main
+
+records = Path(sys.argv[-1]) / "profile_export.jsonl"
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+def use_up():
+    while not records.exists() or records.read_bytes().count(b"\\n") < 10:
+        time.sleep(0.002)
+    while True:
+        try:
+            os.dup(0)
+        except OSError:
+            time.sleep(0.001)
+
+threading.Thread(target=use_up, daemon=True).start()
+main()
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_descriptors_that_are_used_up_cost_files_alone(workers: str, simulate: Simulate, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    load = ("--request-count", "12", "--concurrency", "2", "--workers", workers, "--export-level", "raw")
+    command = [sys.executable, "-c", USED_UP, "--url", simulate("vllm").url, *load, "--artifact-dir", str(out)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert ran.returncode == 1
+    assert "12 of 12 requests succeeded" in ran.stdout
+    assert "Traceback" not in ran.stderr
+    assert [line for line in ran.stderr.splitlines() if line.startswith("error:")] == [
+        f"error: '{out}/profile_export_aiperf.json' could not be written: Too many open files"
+    ]
+    assert len(load_records(out).records) == 12
+
+
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "2>/dev/full >&-", "<&-"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_standard_streams_that_are_closed_cost_nothing(

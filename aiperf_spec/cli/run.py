@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -87,6 +88,8 @@ def _judge(settings: ReportSettings, source: ReportSource) -> Callable[[Measured
 def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -> MeasuredRun:
     """Profile, summarise, analyse and write; what cannot be written is told, and the rest stands."""
     baseline = load_baseline(settings)
+    # rich reads how wide characters are from a file, for which there may be no descriptor left at the end.
+    cell_len("\u4f60")
     with ArtifactWriter(config, settings) as writer, Display(stderr(), config, ui) as display:
 
         def on_plan(info: RunInfo) -> None:

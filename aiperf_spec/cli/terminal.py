@@ -1,10 +1,11 @@
 """Where commands print, and how a failure becomes an exit code."""
 
+import errno
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NoReturn, TextIO
 
@@ -34,6 +35,8 @@ class _Stream(Console):
         try:
             write(*objects, **options)
         except OSError as error:
+            if error.filename is not None:
+                raise  # of a file that was to be read, such as a module: the stream has not failed
             _discard(self.file)
             if self.file is sys.stdout:
                 raise ExportError(f"standard output could not be written: {error.strerror or error}") from None
@@ -106,8 +109,11 @@ def translated_errors() -> Iterator[None]:
 def fail(error: SpecProfileError | OSError) -> NoReturn:
     """Say what no command has handled, and leave with its exit code, or 1."""
     if isinstance(error, OSError):
-        _discard(sys.stdout)
-        error = ExportError(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        with suppress(OSError):
+            _discard(sys.stdout)
+        used_up = error.errno in (errno.EMFILE, errno.ENFILE)
+        where = error.filename or ("the system" if used_up else "standard output")
+        error = ExportError(f"{where}: {error.strerror or error}", "raise the limit (ulimit -n)" if used_up else None)
     show_error(error)
     sys.exit(error.exit_code)
 

@@ -8,7 +8,7 @@ from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from aiperf_spec.models.units import NS_PER_S
@@ -43,13 +43,17 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
         results.append(await coroutine)
 
     main = keep_result()
-    try:
-        with _quiet_collector(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    with _quiet_collector():
+        try:
             runner.run(main)
-    finally:
-        # What was interrupted before it began would warn that nobody awaited it.
-        main.close()
-        coroutine.close()
+        finally:
+            # What was interrupted before it began would warn that nobody awaited it.
+            main.close()
+            coroutine.close()
+            # Closing runs the loop once more, and fails where no descriptor is left: that costs no result.
+            with suppress(OSError, RuntimeError):
+                runner.close()
     return results[0]
 
 

@@ -99,7 +99,7 @@ class ArtifactWriter:
                     self._appended_records += name == names.RECORDS_JSONL
                 except Exception:
                     # Entered only here: a run comes by with every record.
-                    with standing_alone(self._shown(name), self._faults):
+                    with standing_alone(self._shown(name), self._faults, writes=True):
                         raise
 
     def kept(self) -> str:
@@ -144,7 +144,7 @@ class ArtifactWriter:
         # Under a temporary name first: a reader never sees half a summary.
         assert self._folder is not None
         temporary = self._folder / f".{name}.tmp"
-        with standing_alone(self._shown(name), self._faults):
+        with standing_alone(self._shown(name), self._faults, writes=True):
             data = make()
             try:
                 temporary.unlink(missing_ok=True)
