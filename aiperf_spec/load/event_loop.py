@@ -43,17 +43,19 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
         results.append(await coroutine)
 
     main = keep_result()
-    runner = asyncio.Runner(loop_factory=_loop_factory())
-    with _quiet_collector():
-        try:
-            runner.run(main)
-        finally:
-            # What was interrupted before it began would warn that nobody awaited it.
-            main.close()
-            coroutine.close()
-            # Closing runs the loop once more, and fails where no descriptor is left: that costs no result.
-            with suppress(OSError, RuntimeError):
-                runner.close()
+    try:
+        runner = asyncio.Runner(loop_factory=_loop_factory())
+        with _quiet_collector():
+            try:
+                runner.run(main)
+            finally:
+                # Closing runs the loop once more, and fails where no descriptor is left: that costs no result.
+                with suppress(OSError, RuntimeError):
+                    runner.close()
+    finally:
+        # What was interrupted before it began would warn that nobody awaited it.
+        main.close()
+        coroutine.close()
     return results[0]
 
 

@@ -86,22 +86,40 @@ class Family:
 def parse(text: str) -> dict[str, Family]:
     """Return the counters, gauges and histograms of a text by name; raise `NotPrometheusError` where it is none.
 
-    A counter is found under one name with `_total` and without. The times of creation (`_created`), summaries and
-    series without a type are left out.
+    A counter is found under one name with `_total` and without. The times of creation (`_created`), summaries,
+    series without a type and lines that cannot be read are left out.
     """
+    classic = _classic(text)
+    try:
+        families = _families(classic)
+    except _UNREADABLE:
+        # Looked for only now: reading every line by itself takes longer than all of them.
+        families = _families("\n".join(line for line in classic.split("\n") if _is_readable(line)))
+    if not families:
+        raise NotPrometheusError("no metric in it")
+    return families
+
+
+_UNREADABLE = (ValueError, KeyError, IndexError, TypeError)
+"""What prometheus-client's parser raises."""
+
+
+def _is_readable(line: str) -> bool:
+    try:
+        _families(line)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _families(text: str) -> dict[str, Family]:
     from prometheus_client.parser import text_string_to_metric_families
 
     families: dict[str, Family] = {}
-    try:
-        for metric in text_string_to_metric_families(_classic(text)):
-            if metric.type not in ("counter", "gauge", "histogram") or metric.name.endswith("_created"):
-                continue
+    for metric in text_string_to_metric_families(text):
+        if metric.type in ("counter", "gauge", "histogram") and not metric.name.endswith("_created"):
             family = families.setdefault(metric.name, Family(metric.name, metric.type, metric.documentation))
             _take(family, metric.samples)
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise NotPrometheusError(str(error)) from None
-    if not families:
-        raise NotPrometheusError("no metric in it")
     return families
 
 
@@ -139,6 +157,6 @@ def series_of(prefix: str) -> tuple[str, Labels] | None:
         for metric in text_string_to_metric_families(f"{prefix} 0\n"):
             for name, labels, *_ in metric.samples:
                 return name, _key(labels)
-    except (ValueError, KeyError, IndexError, TypeError):
+    except _UNREADABLE:
         pass
     return None
