@@ -38,6 +38,7 @@ from aiperf_spec.render.html.runs_page import PageRun, runs_page
 from aiperf_spec.render.html.svg_plots import Tips, draw
 from aiperf_spec.render.html.template import shown, style
 from aiperf_spec.render.missing import signed
+from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.text import number, plural
 from tests.records import failed, record
 from tests.simulated_runs import request, simulated_run
@@ -224,10 +225,20 @@ def test_warnings_and_the_answer_come_first() -> None:
     text = page.decode()
     assert run.analysis is not None
     length = run.analysis.run.length.value
-    order = ["1 December 2026, 05:44 UTC", "vLLM, k 4", "not pinned", f"<b>{length:.2f}</b>", "TTFT, p50"]
+    order = ["1 December 2026, 05:44 UTC", "vLLM, k 4", notice_text(notice)[:30], f"<b>{length:.2f}</b>", "TTFT, p50"]
     order += ["--url &#x27;http://h:1/&lt;b&gt;&#x27;</span>", "<nav", "<h2"]
     places = [text.index(each) for each in order]
     assert places == sorted(places)
+
+
+def test_a_speed_up_over_a_baseline_has_a_card() -> None:
+    records = hostile_run()
+    run, analysis = page_run(records), analyse(records, ReportSettings(baseline_itl=40.0))
+    assert "Speed-up over the baseline" not in runs_page([run]).decode()
+    page = runs_page([replace(run, analysis=analysis)])
+    check(page)
+    found = analysis.speed_up.measured.value
+    assert f"<span>Speed-up over the baseline</span><b>{number(found)}</b>" in page.decode()
 
 
 def test_tables_fold_under_their_charts(page_of_a_run: bytes) -> None:

@@ -10,8 +10,8 @@ from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.text import count, middle, number, plural
 
 
-def cards_of(answer: Answer) -> list[Card]:
-    """Return the answer of a run; what it does not have is left out."""
+def cards_of(answer: Answer, speed_up: Estimate | None = None) -> list[Card]:
+    """Return the answer of a run, and its speed-up over a baseline; what it does not have is left out."""
     found = []
     if answer.length.value is not None:
         best, worst = answer.best, answer.worst
@@ -33,6 +33,8 @@ def cards_of(answer: Answer) -> list[Card]:
     if answer.ttft is None and answer.itl is None:
         times = [("Request latency", answer.latency)]
     found += [_time(name, stats) for name, stats in times if stats is not None]
+    if speed_up is not None and speed_up.value is not None:
+        found.append(Card("Speed-up over the baseline", figure(speed_up), beside=_beside(speed_up, 2)))
     return [*found, _requests(answer)]
 
 

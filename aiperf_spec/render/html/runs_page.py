@@ -114,7 +114,9 @@ def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
 
 def _part(run: PageRun, prefix: str, points: int, matrix: Matrix | None, title: str = "") -> Part:
     sections = [section for section in _sections(run, prefix, points, matrix) if not section.is_empty]
-    return Part(title or run.result.model, _warnings(run), cards_of(run.answer), _facts(run, alone=not title), sections)
+    speed_up = None if run.analysis is None else run.analysis.speed_up.measured
+    cards = cards_of(run.answer, speed_up)
+    return Part(title or run.result.model, _warnings(run), cards, _facts(run, alone=not title), sections)
 
 
 def _warnings(run: PageRun) -> list[str]:
