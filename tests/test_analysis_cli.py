@@ -32,7 +32,17 @@ def words(text: str) -> str:
 def profile(url: str, out: Path, *more: str) -> Result:
     return invoke(
         *("--url", url, "--request-count", "33", "--concurrency", "4", "--max-tokens", "48", "--temperature", "0"),
-        *("--extra-inputs", "ignore_eos:true", "--artifact-dir", str(out), "--rows", "0", "--no-server-metrics", *more),
+        *(
+            "--extra-inputs",
+            "ignore_eos:true",
+            "--artifact-dir",
+            str(out),
+            "--rows",
+            "0",
+            "--no-server-metrics",
+            "--full",
+        ),
+        *more,
     )
 
 
@@ -323,8 +333,9 @@ def test_a_report_of_a_run_without_categories_is_followed_by_its_analysis(simula
     prompts.write_text("".join(json.dumps({"text": f"Explain number {i}."}) + "\n" for i in range(8)))
     out = tmp_path / "run"
     assert profile(simulate("vllm").url, out, "--input-file", str(prompts)).exit_code == 0
-    text = invoke("report", str(out)).stdout
+    text = invoke("report", str(out), "--full").stdout
     assert "Length, pooled" in text
+    assert "Acceptance by position in the draft" not in invoke("report", str(out)).stdout
     assert "Acceptance by position in the draft" in text
 
 

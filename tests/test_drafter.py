@@ -21,7 +21,7 @@ from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
 from aiperf_spec.artifacts.read.run import load_run
 from aiperf_spec.config.choices import ReportMetric, ReportSource
-from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.drafter import ServerDrafter
@@ -29,8 +29,8 @@ from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
 from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.run_report import run_report
 from aiperf_spec.render.server_side import drafter_text
-from aiperf_spec.render.tables import run_report
 from tests.answering import Answer, answering
 from tests.records import acceptance
 from tests.support import Simulate
@@ -225,7 +225,7 @@ def test_a_server_that_does_not_count_its_proposals_has_no_rate(
         }
         assert analyse(records).run.rate.reason is Missing.PROPOSED_NOT_COUNTED
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    console.print(run_report(result, summarise(result.records), rows=2))
+    console.print(run_report(result, summarise(result.records), settings=ReportSettings(rows=2, full=True)))
     assert "3/–" in console.file.getvalue()  # type: ignore[attr-defined]
     figures = run_figures(RunFolder(tmp_path / "run"), ReportMetric.ACCEPT_RATE, ReportSource.RECORDS)
     assert {pool.rate().value for pool in figures.pools.values()} == {None}

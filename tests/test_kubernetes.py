@@ -91,7 +91,7 @@ def test_a_rehearsal_equals_one_client(simulate: Simulate, tmp_path: Path) -> No
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert "8 of 8 requests succeeded" in ran.stdout
+    assert "8 of 8 succeeded" in ran.stdout
     one = ["--url", simulator.url, "--input-file", str(PROMPTS), "--artifact-dir", str(tmp_path / "one")]
     assert CliRunner().invoke(app, [*one, *options.split()]).exit_code == 0
     matrices = []

@@ -279,7 +279,7 @@ def test_quiet_prints_the_acceptance_table_alone(simulate: Simulate, tmp_path: P
     assert result.stdout.startswith("Acceptance")
     assert "Length, pooled" in result.stdout
     assert "3 of 3 successful requests reported acceptance" in result.stdout
-    for other in ("Latency", "Requests to", "Category", "per verify step\n"):
+    for other in ("Latency", "Server ", "Category", "per verify step\n"):
         assert other not in result.stdout
 
 

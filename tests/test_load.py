@@ -27,7 +27,7 @@ from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.profiling import Hooks, profile, profile_async
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.tables import run_table
+from aiperf_spec.render.run_header import run_table
 from tests.answering import Answer, answering
 from tests.raw_server import DONE, USAGE, Call, event, send_stream, serving, token
 from tests.simulated_runs import request
@@ -94,7 +94,7 @@ def test_what_was_due_and_never_sent_is_counted(simulate: Simulate, tmp_path: Pa
     assert 2 <= sent <= 8
     assert summary["unsent_request_count"] == {"unit": "requests", "avg": 100 - sent}
     assert summary["spec_profile"]["requests"]["unsent"] == 100 - sent
-    outcome = f"{sent:.0f} of 100 requests succeeded, {100 - sent:.0f} never sent"
+    outcome = f"{sent:.0f} of 100 succeeded, {100 - sent:.0f} never sent"
     assert outcome in ran.stdout
     assert "Scheduled latency (ms) †" in ran.stdout
     assert f"† Only of requests that were sent: {100 - sent:.0f} more were due and never sent." in ran.stdout

@@ -154,9 +154,11 @@ def shown_tables() -> list[tuple[str, list[str]]]:
 def test_tables_that_are_shown_are_those_that_are_printed(simulate: Simulate, folder: Path) -> None:
     commands = [
         f"spec-profile --url {simulate('vllm').url} --input-file {ROOT}/tests/aiperf/speed_bench_8.jsonl "
-        "--request-rate 100 --draft-cost 0.1 --require 'acceptance_length >= 2.1' --require 'error_rate == 0' "
+        "--full --request-rate 100 --draft-cost 0.1 --require 'acceptance_length >= 2.1' --require 'error_rate == 0' "
         "--require 'time_to_first_token.p99 <= 20000'",
-        f"spec-profile report {ROOT}/tests/aiperf/vllm-speedbench --analysis",
+        f"spec-profile report {ROOT}/tests/aiperf/vllm-speedbench",
+        f"spec-profile report {ROOT}/tests/aiperf/vllm-speedbench --full",
+        f"spec-profile report {ROOT}/tests/aiperf/vllm-speedbench --source records",
         "spec-profile compare artifacts/one artifacts/two",
         "spec-profile adapters",
     ]

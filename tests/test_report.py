@@ -86,7 +86,7 @@ def uncategorised(folder: Path) -> Path:
 
 
 def test_the_paper_matrix_of_aiperfs_run() -> None:
-    result = report(PEER)
+    result = report(PEER, "--source", "records")
     lines = result.stdout.splitlines()
     assert lines[1].split() == ["Model", "coding", "math", "qa", "writing", "Overall", "Pooled"]
     assert lines[3].split() == ["tinycode", "1.98", "1.77", "4.24", "1.62", "2.40", "2.01"]
@@ -258,8 +258,9 @@ def test_a_killed_run_and_compressed_files_are_read(tmp_path: Path) -> None:
         file.write(data[:-200])
     result = report(folder)
     assert result.exit_code == 0
-    assert "run: 1 line of its records could not be read" in result.stdout
-    assert result.stdout.splitlines()[3].split()[0] == "unknown"
+    assert "run: 1 unreadable line left out" in result.stderr
+    assert result.stdout.splitlines()[1].split() == ["Model", "unknown"]
+    assert "run: 1 line of its records could not be read" in report(folder, "--source", "records").stdout
     assert len(load_records(folder).records) == 17
 
 
@@ -483,9 +484,9 @@ def profile(simulate: Simulate, out: Path, *arguments: str) -> Result:
 
 
 def test_without_categories_the_run_prints_its_tables_again(simulate: Simulate, tmp_path: Path) -> None:
-    live = profile(simulate, tmp_path / "run", "--warmup-request-count", "2")
+    live = profile(simulate, tmp_path / "run", "--warmup-request-count", "2", "--full")
     assert live.exit_code == 0, live.output
-    again = report(tmp_path / "run")
+    again = report(tmp_path / "run", "--full")
     assert again.exit_code == 0, again.output
     for name in ("Latency", "Acceptance", "Accepted drafts per verify step", "What the server counted"):
         assert block(again.stdout, name) == block(live.stdout, name), name
@@ -531,8 +532,8 @@ def block(text: str, title: str) -> list[str]:
 
 
 def test_a_summary_alone_prints_its_tables_too(simulate: Simulate, tmp_path: Path) -> None:
-    live = profile(simulate, tmp_path / "run", "--export-level", "summary")
-    again = report(tmp_path / "run")
+    live = profile(simulate, tmp_path / "run", "--export-level", "summary", "--full")
+    again = report(tmp_path / "run", "--full")
     assert again.exit_code == 0, again.output
     for name in ("Latency", "Acceptance", "Accepted drafts per verify step"):
         assert block(again.stdout, name) == block(live.stdout, name), name
@@ -542,7 +543,7 @@ def test_aiperfs_run_without_categories_prints_tables(tmp_path: Path) -> None:
     folder = uncategorised(copied(tmp_path / "run", SUMMARY, RECORDS))
     result = report(folder)
     assert result.exit_code == 0, result.output
-    assert "16 of 16 requests succeeded" in result.stdout
+    assert "16 of 16 succeeded and reported" in result.stdout
     assert "concurrency 2, 2 warm-up requests apart" in result.stdout
     (row,) = rows(report(folder, "--format", "csv"))
     assert row["all"] == "2.01255"
@@ -555,6 +556,7 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
     result = report(folder)
     assert result.exit_code == 1
     assert "no accept length" in result.stderr
+    assert report(folder, "--format", "csv").exit_code == 1
 
 
 # Formats.

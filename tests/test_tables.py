@@ -9,22 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
+from aiperf_spec.analysis.answer import Setup
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import analyse
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.histogram import folded, sparkline
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.tables import run_report, runs_table
+from aiperf_spec.render.run_report import run_report
+from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import middle, narrow, number, printable
 from aiperf_spec.render.words import WORDS
 from tests.records import failed, record
@@ -45,6 +47,11 @@ def compare(name: str, text: str) -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         (SNAPSHOTS / name).write_text(text)
     assert text == (SNAPSHOTS / name).read_text()
+
+
+def report(result: RunResult, summary: Summary, *, rows: int, full: bool = True) -> RenderableType:
+    """Return what a run prints, with its analysis."""
+    return run_report(result, summary, analyse(result.records), settings=ReportSettings(rows=rows, full=full))
 
 
 def a_run(records: list[RequestRecord], **settings: object) -> RunResult:
@@ -74,7 +81,7 @@ def mixed() -> list[RequestRecord]:
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_report_of_a_mixed_run(width: int) -> None:
     result = a_run(mixed(), warmup_request_count=2)
-    text = shown(run_report(result, summarise(result.records), rows=20), width)
+    text = shown(report(result, summarise(result.records), rows=20), width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text.replace("sum…tion", "")
     compare(f"mixed-{width}.txt", text)
@@ -82,8 +89,8 @@ def test_the_report_of_a_mixed_run(width: int) -> None:
 
 def test_a_run_without_success_has_no_figures() -> None:
     result = a_run([failed(0, ErrorKind.CONNECT_ERROR, message="no connection")])
-    text = shown(run_report(result, summarise(result.records), rows=20), 80)
-    assert "0 of 1 request succeeded, 1 failed" in text
+    text = shown(report(result, summarise(result.records), rows=20), 80)
+    assert "0 of 1 succeeded, 1 failed" in text
     assert "no connection" in text
     assert "Latency" not in text
     assert "0.00" not in text
@@ -92,11 +99,11 @@ def test_a_run_without_success_has_no_figures() -> None:
 def test_rows_limit_the_last_table() -> None:
     records = [record(i, start=0, contents=(5, 6), tokens=2, histogram={1: 1}) for i in range(30)]
     result = a_run(records)
-    text = shown(run_report(result, summarise(records), rows=20), 100)
+    text = shown(report(result, summarise(records), rows=20), 100)
     assert "20 of 30 shown (--rows); all are in artifacts/run/profile_export.jsonl" in text
-    assert "shown (--rows)" not in shown(run_report(result, summarise(records), rows=0), 100)
+    assert "shown (--rows)" not in shown(report(result, summarise(records), rows=0), 100)
     level = a_run(records, export_level="summary")
-    assert "--export-level records" in shown(run_report(level, summarise(records), rows=20), 100)
+    assert "--export-level records" in shown(report(level, summarise(records), rows=20), 100)
 
 
 def test_histograms_fold_from_eight_on() -> None:
@@ -111,7 +118,8 @@ def test_histograms_fold_from_eight_on() -> None:
 
 
 def test_runs_side_by_side_fit() -> None:
-    runs = [(f"a-very-long-name-of-an-engine-{i}", summarise(mixed())) for i in range(3)]
+    setup = Setup(("vllm",), "0.32.0", "ngram", (3, 5))
+    runs = [RunRow(f"a-very-long-name-of-an-engine-{i}", setup, summarise(mixed())) for i in range(3)]
     text = shown(runs_table(runs), 80)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert text.count("2/4") == 3
@@ -206,6 +214,7 @@ def test_every_notice_has_words() -> None:
         "by_usage": True,
         "mismatch": "model",
         "base": "a",
+        "figure": "TTFT",
         "candidate": "b",
         "names": "a, b",
         "prompt": "q1",
@@ -244,9 +253,9 @@ def test_large_numbers_are_never_cut(width: int) -> None:
         for i in range(6)
     ]
     result = a_run(records)
-    text = shown(run_report(result, summarise(result.records), rows=20), width)
+    text = shown(report(result, summarise(result.records), rows=20), width)
     assert max(len(line) for line in text.splitlines()) <= width
-    latency = text[text.index("Latency") : text.index("Requests\n")]
+    latency = text[text.index("Latency") : text.index("Acceptance ")]
     assert "…" not in latency
     assert "54.0M" in latency
 

@@ -179,14 +179,14 @@ def test_a_bad_line_of_a_streamed_file_ends_the_run_and_keeps_what_was_measured(
     assert result.exit_code == 2
     assert "p.jsonl', line 21: not JSON" in result.stderr
     assert "streamed, single_turn" in result.stdout
-    assert "20 of 20 requests succeeded" in result.stdout
+    assert "20 of 20 succeeded" in result.stdout
     assert len(lines(tmp_path / "run")) == 20
     summary = json.loads((tmp_path / "run" / "profile_export_aiperf.json").read_text())
     assert summary["is_complete"] is False
     assert "line 21" in summary["spec_profile"]["failure"]
     again = run(simulate("vllm"), tmp_path / "again", "--input-file", str(file), "--skip-bad-lines")
     assert again.exit_code == 0
-    assert "40 of 40 requests succeeded" in again.stdout
+    assert "40 of 40 succeeded" in again.stdout
     assert "1 line of p.jsonl could not be read" in again.stderr
 
 

@@ -170,7 +170,7 @@ def test_a_parent_that_is_stopped_loses_nothing(simulate: Simulate, tmp_path: Pa
     assert sum(not succeeded for succeeded in ended.values()) > 20
     # The stops are twice half a second, in which the requests that had ended waited.
     assert "the main process took" in stderr
-    assert f"of {requests} requests succeeded" in stdout
+    assert f"of {requests} succeeded" in stdout
 
 
 def test_a_worker_that_is_killed_fails_what_it_had_and_no_more(simulate: Simulate, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_worker_that_is_killed_fails_what_it_had_and_no_more(simulate: Simulat
     lost = [record for record in records if record.error is not None]
     assert {record.error.kind for record in lost if record.error} == {ErrorKind.WORKER_LOST}
     assert 1 <= len(lost) <= 4
-    assert f"{400 - len(lost)} of 400 requests succeeded, {len(lost)} failed" in stdout
+    assert f"{400 - len(lost)} of 400 succeeded, {len(lost)} failed" in stdout
     assert summary_of(out)["is_complete"] is False
     sent = Counter(entry["request_id"] for entry in simulator.ledger())
     ids = {
@@ -215,7 +215,7 @@ def test_a_run_whose_workers_are_all_killed_ends(rate: tuple[str, ...], simulate
     good, unsent = sum(record.succeeded for record in records), summary_of(out)["unsent_request_count"]["avg"]
     assert summary_of(out)["request_count"]["avg"] == good > 20
     assert len(records) + unsent == 2000
-    assert f"{good} of 2,000 requests succeeded" in stdout
+    assert f"{good} of 2,000 succeeded" in stdout
 
 
 def test_a_stuck_worker_does_not_hold_up_the_end(simulate: Simulate, tmp_path: Path) -> None:

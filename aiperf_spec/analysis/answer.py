@@ -43,6 +43,8 @@ class Requests:
     unsent: int
     reported: int
     reasons: Mapping[DropReason, int]
+    stopped_by: str | None
+    """The signal that ended the run early."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,17 +88,22 @@ class Answer:
     """Of requests that reported no verify steps, where no others reported."""
 
 
+def reported_setup(summary: Summary) -> Setup:
+    """Return what the responses of a run say of its server."""
+    pooled = summary.acceptance
+    return Setup(engines=tuple(sorted(pooled.engines)), draft_lengths=tuple(sorted(pooled.draft_lengths)))
+
+
 def setup_of(result: RunResult, summary: Summary) -> Setup:
     """Return what the server ran: by its responses, else by its own pages."""
-    named, drafter = recognised(result.owned_by, known_engines()), result.drafter
-    lengths = tuple(sorted(summary.acceptance.draft_lengths))
-    if not lengths and drafter is not None and drafter.draft_length is not None:
-        lengths = (drafter.draft_length,)
+    reported, drafter = reported_setup(summary), result.drafter
+    named = recognised(result.owned_by, known_engines())
+    own_length = None if drafter is None else drafter.draft_length
     return Setup(
-        engines=tuple(sorted(summary.acceptance.engines)) or (() if named is None else (named,)),
+        engines=reported.engines or (() if named is None else (named,)),
         version=result.server_version,
         method=None if drafter is None else drafter.method,
-        draft_lengths=lengths,
+        draft_lengths=reported.draft_lengths or (() if own_length is None else (own_length,)),
     )
 
 
@@ -135,6 +142,7 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
             unsent=summary.unsent,
             reported=pooled.requests,
             reasons={reason: n for reason, n in summary.drop_reasons.items() if reason is not DropReason.FAILED},
+            stopped_by=result.stopped_by,
         ),
         reconciliation=result.reconciliation,
         counted=counted if isinstance(counted, ServerAcceptance) else None,

@@ -33,6 +33,7 @@ Examples:
 # The address may stand in a file.
 _RUN = [replace(each, default=None) if each.default is ... else each for each in OPTIONS.values()]
 _JUDGED = [each for each in OPTIONS.values() if each.panel in (ANALYSIS, GATES)]
+_SHOWN = (OPTIONS["full"], OPTIONS["rows"])
 _ON_EACH = "Gate for each candidate, such as 'acceptance_length >= 0.97 * base'. Repeatable."
 _DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
 _ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure")
@@ -88,13 +89,13 @@ def profile(
 
 
 @app.command(cls=HelpCommand)
-@takes(*declared(ReportDisplay).values(), *_JUDGED)
+@takes(*declared(ReportDisplay).values(), *_SHOWN, *_JUDGED)
 def report(
     context: typer.Context,
     path: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders above them.", metavar="PATH...")],
     **values: Any,
 ) -> None:
-    """Print the acceptance of finished runs, spec-profile's or AIPerf's, by model and category."""
+    """Print the results of finished runs, spec-profile's or AIPerf's: of one run, or of several side by side."""
     from aiperf_spec.cli import report as command
     from aiperf_spec.cli.terminal import translated_errors
     from aiperf_spec.config.settings import ReportSettings

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from aiperf_spec.analysis.answer import answer_of
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.names import SUMMARY_JSON
 from aiperf_spec.artifacts.read.answers import load_answers
@@ -30,11 +29,9 @@ from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
-from aiperf_spec.render.analysis import analysis_report
-from aiperf_spec.render.answer import answer_block
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.progress import Display
-from aiperf_spec.render.tables import brief_report, run_report
+from aiperf_spec.render.run_report import brief_report, run_report
 
 
 @dataclass(slots=True, frozen=True)
@@ -133,34 +130,33 @@ def print_run(measured: MeasuredRun, settings: ReportSettings, display: RunDispl
     result, summary, analysis = measured.result, measured.summary, measured.analysis
     if isinstance(result.failure, NoContactError) and not (summary.succeeded or display.as_json):
         return  # nothing was measured, and the error says why
-    with standing_alone("the list of notices", measured.faults):
-        for notice in (*result.notices, *(() if analysis is None else analysis.cautions)):
-            note(notice_text(notice))
+    say_notices(measured)
     tables = not (display.as_json or display.quiet)
+    texts: dict[int, PromptAndAnswer] = {}
+    if tables and analysis is not None and result.artifact_dir is not None:
+        with standing_alone("the texts of the worst requests", measured.faults):
+            # Only raw level keeps them, in its file: records have none.
+            texts = load_answers(result.artifact_dir, analysis.outliers.indexes)
     with standing_alone("the results", measured.faults):
         if display.as_json:
             show_document(summary_json(result, summary), is_json=True)
         elif display.quiet:
             stdout().print(brief_report(result, summary))
         else:
-            stdout().print(run_report(result, summary, rows=settings.rows))
-    if tables and analysis is not None:
-        texts: dict[int, PromptAndAnswer] = {}
-        with standing_alone("the texts of the worst requests", measured.faults):
-            # Only raw level keeps them, in its file: records have none.
-            folder = result.artifact_dir
-            texts = {} if folder is None else load_answers(folder, analysis.outliers.indexes)
-        with standing_alone("the tables of the analysis", measured.faults):
-            stdout().print(analysis_report(analysis, by_category=settings.by_category, texts=texts))
-    if tables:
-        with standing_alone("the answer", measured.faults):
-            stdout().print(answer_block(result, answer_of(result, summary, analysis)))
+            stdout().print(run_report(result, summary, analysis, settings=settings, texts=texts))
     # No file is there where the folder was removed meanwhile.
     if (folder := result.artifact_dir) is not None and (folder / SUMMARY_JSON).exists():
         if tables and summary.succeeded:
             say_next("report", str(folder), "--html", "page.html")
         else:
             stderr().print(Text(f"results: {folder / SUMMARY_JSON}"), soft_wrap=True)
+
+
+def say_notices(measured: MeasuredRun) -> None:
+    """Print on stderr what spoils a run, or is to be known of it."""
+    with standing_alone("the list of notices", measured.faults):
+        for notice in (*measured.result.notices, *(() if measured.analysis is None else measured.analysis.cautions)):
+            note(notice_text(notice))
 
 
 def _dry_run(config: ProfileConfig) -> None:

@@ -10,7 +10,8 @@ from aiperf_spec.config.option import ANALYSIS, GATES, OUTPUT, OWN, Options, opt
 class ResultOptions(Options):
     """They mean the same for a run that has just ended and for `report` on its folder."""
 
-    rows: int = option("Requests to list in the last table.", OUTPUT, "N", "artifacts.rows", ge=0, default=20)
+    full: bool = option("Print every table.", OUTPUT, place="artifacts.full", default=False)
+    rows: int = option("Requests to list.", OUTPUT, "N", "artifacts.rows", ge=0, default=10)
     draft_cost: float | None = option(
         "Time to draft one token / time of one verify step. Shows the best draft length.",
         ANALYSIS,

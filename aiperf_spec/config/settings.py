@@ -17,6 +17,7 @@ from pydantic import (
 
 from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType, SamplingStrategy
 from aiperf_spec.config.headers import NOT_HEADER_TEXT, is_header_text, parse_header
+from aiperf_spec.config.option import ANALYSIS, declared
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.config.problems import problem_text
 from aiperf_spec.config.result_options import ResultOptions
@@ -202,6 +203,12 @@ class ReportSettings(_Settings, ResultOptions):
         if self.baseline is not None and self.baseline_itl is not None:
             raise ValueError("--baseline and --baseline-itl both say what to compare with: give one of them")
         return self
+
+    @property
+    def shows_analysis(self) -> bool:
+        """Whether the tables of the analysis are to be printed: all tables are, or an option asks for some of these."""
+        asking = [each for each in declared(ResultOptions).values() if each.panel == ANALYSIS]
+        return self.full or any(getattr(self, each.name) != each.default for each in asking)
 
 
 def create_settings(values: Mapping[str, Any]) -> tuple[ProfileConfig, ReportSettings]:

@@ -147,8 +147,6 @@ def _tokens(config: ProfileConfig, good: list[RequestRecord]) -> Iterator[Notice
     missing = sum(1 for record in good if record.output_tokens is None)
     if missing:
         yield Notice(NoticeKind.NO_TOKEN_COUNTS, {"count": missing, "of": len(good)})
-    if missing < len(good) and not config.use_server_token_count and config.tokenizer is None:
-        yield Notice(NoticeKind.TOKENS_FROM_USAGE)
     yield from _discrepancies(config, good)
     if zero := sum(1 for r in good if r.output_tokens == 0 and r.last_content_ns is not None):
         yield Notice(NoticeKind.ZERO_USAGE, {"count": zero, "of": len(good)})

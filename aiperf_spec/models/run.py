@@ -217,7 +217,6 @@ class NoticeKind(StrEnum):
     UNPINNED_SAMPLING = "unpinned_sampling"
     RETRIED = "retried"
     ADAPTER = "adapter"
-    TOKENS_FROM_USAGE = "tokens_from_usage"
     NO_TOKEN_COUNTS = "no_token_counts"
     UNREAD_FIELDS = "unread_fields"
     ZERO_USAGE = "zero_usage"

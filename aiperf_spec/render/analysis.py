@@ -28,25 +28,25 @@ def analysis_report(
     analysis: Analysis, *, by_category: bool = False, texts: Mapping[int, PromptAndAnswer] | None = None
 ) -> RenderableType:
     """Return the analysis of a run as tables; `texts` are prompt and answer of outliers by index, at raw level."""
-    return spaced(_parts(analysis, texts or {}, by_category=by_category))
+    return spaced(analysis_parts(analysis, texts or {}, by_category=by_category))
 
 
-def _parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[Part]:
+def analysis_parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, by_category: bool) -> Iterator[Part]:
+    """Yield the tables of `analysis_report` one by one."""
     if not analysis.run.requests:
         return
     yield lambda: figures_table(analysis)
     yield lambda: curve_table(analysis.run.curve, "Acceptance by position in the draft")
     yield lambda: what_if_table(analysis.run.what_if)
-    if analysis.categories:
-        yield lambda: categories_table(analysis)
-        if analysis.run.what_if.best is not None:
-            yield lambda: best_lengths_table(analysis)
+    if analysis.categories and analysis.run.what_if.best is not None:
+        yield lambda: best_lengths_table(analysis)
     if by_category:
         for name, group in analysis.categories.items():
             if group.requests:
                 yield partial(curve_table, group.curve, f"Acceptance by position, {middle(name, 40)}")
     yield lambda: drift_table(analysis.drift)
-    yield lambda: Text(_prompt_length(analysis), style="dim")
+    if analysis.prompt_length.correlation.value is not None:
+        yield lambda: Text(_prompt_length(analysis), style="dim")
     if analysis.outliers.requests:
         yield lambda: outliers_table(analysis.outliers, texts)
 
@@ -64,7 +64,11 @@ def figures_table(analysis: Analysis) -> RenderableType:
     ]
     if speed.measured.value is not None:
         figures.append(("Speed-up, measured", speed.measured, 1))
-    rows = ((label, figure(e, 2, factor), interval(e, 2, factor), count(e.n)) for label, e, factor in figures)
+    rows = (
+        (label, figure(e, 2, factor), interval(e, 2, factor), count(e.n))
+        for label, e, factor in figures
+        if e.value is not None
+    )
     lines = ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
     if some_undrafted(analysis.drafted_share.value):
         lines.append(_undrafted_note(analysis))
@@ -77,7 +81,8 @@ def figures_table(analysis: Analysis) -> RenderableType:
     elif speed.reason is not None and speed.baseline_itl_ms is not None:
         what = "No speed-up" if speed.measured.value is None else "The speed-up is not taken apart"
         lines.append(f"{what}: {explained(speed.reason)}.")
-    return titled("Analysis", table_of(("<Figure", "value", "95 % interval", "n"), rows), lines)
+    table = table_of(("<Figure", "value", "95 % interval", "n"), rows)
+    return titled("Analysis", table.without_hollow(), lines)
 
 
 def _undrafted_figures(analysis: Analysis) -> list[tuple[str, Estimate, float]]:
@@ -117,7 +122,7 @@ def curve_table(curve: PositionCurve, title: str) -> RenderableType:
         notes.append("Every step is taken to have proposed the same chain (--assume-chain).")
     if len(curve.positions) > _MODELLED_ROWS:
         notes.append(f"{_MODELLED_ROWS} of {len(curve.positions)} positions shown; analysis.json has all.")
-    return titled(title, table_of(columns, rows), notes)
+    return titled(title, table_of(columns, rows).without_hollow(), notes)
 
 
 def what_if_table(modelled: WhatIf) -> RenderableType:
@@ -137,7 +142,7 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
         if each.speedup is not None:
             row += [figure(each.speedup), interval(each.speedup)]
         rows.append(row)
-    return titled(title, table_of(columns, rows), _modelling_notes(modelled))
+    return titled(title, table_of(columns, rows).without_hollow(), _modelling_notes(modelled))
 
 
 def _modelling_notes(modelled: WhatIf) -> list[str]:
@@ -165,16 +170,6 @@ def _best(modelled: WhatIf) -> str:
     return f"{best} (not shown to differ from {', '.join(str(k) for k in modelled.ties)})"
 
 
-def categories_table(analysis: Analysis) -> RenderableType:
-    """Return the pooled length and rate of each category with their intervals."""
-    columns = ("<Category", "n", "length\npooled", "95 %\ninterval", "rate %\npooled", "95 %\ninterval")
-    table = table_of(columns)
-    for name, group in analysis.categories.items():
-        figures = (figure(group.length), interval(group.length), figure(group.rate), interval(group.rate))
-        table.add_row(Text(middle(name, 20)), count(group.length.n), *figures)
-    return titled("Length and rate per category", table)
-
-
 def best_lengths_table(analysis: Analysis) -> RenderableType:
     """Return the best k' of each category at the given draft cost, an estimate."""
     columns = ("<Category", "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
@@ -183,7 +178,7 @@ def best_lengths_table(analysis: Analysis) -> RenderableType:
         for name, group in analysis.categories.items()
     )
     title = f"Best k' per category at a draft cost of {analysis.run.what_if.draft_cost:g} (estimate)"
-    return titled(title, table_of(columns, rows))
+    return titled(title, table_of(columns, rows).without_hollow())
 
 
 def _best_cells(group: GroupAnalysis) -> tuple[str, str, str, str]:
@@ -232,8 +227,6 @@ def drift_table(drift: Drift) -> RenderableType:
 def _prompt_length(analysis: Analysis) -> str:
     found = analysis.prompt_length
     correlation = found.correlation
-    if correlation.value is None:
-        return "Acceptance against prompt length: not enough requests with prompt lengths that differ."
     quarters = ", ".join(
         f"{count(quarter.shortest)} to {count(quarter.longest)}: {figure(quarter.length)}" for quarter in found.quarters
     )

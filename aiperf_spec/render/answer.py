@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -15,9 +16,8 @@ from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.missing import explained, figure
 from aiperf_spec.render.text import count, middle, number, plural, printable
-from aiperf_spec.render.words import WORDS
 
-_LABEL = 21
+_LABEL = 19
 """Columns of the labels, and the width from which on they have a column of their own."""
 _WIDE = 72
 
@@ -51,16 +51,21 @@ def _filled(label: str, parts: Sequence[str], width: int, indent: int, style: st
     line = Text(label.ljust(indent) if indent == _LABEL else label, style="bold" if label else "")
     started = False
     for part in parts:
-        gap = "   " if started else " " if label and indent != _LABEL else ""
-        if line.plain.strip() and len(line) + len(gap) + len(part) > width:
+        gap = " " if line.plain.endswith(";") else "  " if started else " " if label and indent != _LABEL else ""
+        fits = not line.plain.strip() or len(line) + len(gap) + len(part) <= width
+        first, *more = [part] if fits and len(line) + len(part) <= width else wrap(part, width - indent) or [part]
+        if not fits:
             yield line
             line, gap = Text(" " * indent), ""
-        line.append(gap + part, style=style)
+        line.append(gap + first, style=style)
+        for rest in more:
+            yield line
+            line = Text(" " * indent).append(rest, style=style)
         started = True
     yield line
 
 
-def setup_parts(setup: Setup) -> list[str]:
+def setup_parts(setup: Setup, *, with_length: bool = True) -> list[str]:
     """Return engine with version, drafter and draft length in words, each where it is known."""
     known = known_engines()
     names = [known[name].name if name in known else printable(name, 40) for name in setup.engines]
@@ -68,12 +73,9 @@ def setup_parts(setup: Setup) -> list[str]:
     if setup.version is not None:
         engine = f"{engine} {printable(setup.version, 40)}".strip()
     method = [] if setup.method is None else [printable(setup.method, 40)]
-    return [*([engine] if engine else []), *method, *([k] if (k := draft_length(setup)) else [])]
-
-
-def draft_length(setup: Setup) -> str:
-    """Return "k 5", or "k 3, 5" where requests differ; "" where it is not known."""
-    return f"k {', '.join(map(str, setup.draft_lengths))}" if setup.draft_lengths else ""
+    known_length = setup.draft_lengths and with_length
+    k = [f"k {', '.join(map(str, setup.draft_lengths))}"] if known_length else []
+    return [*([engine] if engine else []), *method, *k]
 
 
 def answer_block(result: RunResult, answer: Answer) -> AnswerBlock:
@@ -88,18 +90,23 @@ def answer_block(result: RunResult, answer: Answer) -> AnswerBlock:
         *([setup] if setup else []),
         middle(result.model, 60),
         ", ".join([config.endpoint_type, how, *load]),
-        _prompts(result.dataset, answer.requests.total),
+        _prompts(result.dataset, answer),
     ]
     return AnswerBlock(heading, list(_lines(answer)))
 
 
-def _prompts(dataset: DatasetInfo, requests: int) -> str:
-    each = dataset.turns or dataset.entries
-    if not each or requests % each:
+def _prompts(dataset: DatasetInfo, answer: Answer) -> str:
+    requests = answer.requests.total
+    # The analysis counts those that reported; a file may hold more than were sent.
+    prompts = answer.length.n if answer.requests.reported == requests else dataset.entries
+    if not prompts:
         return plural(requests, "request")
-    passes = requests // each
-    noun = "conversation" if dataset.has_conversations else "prompt"
-    return plural(dataset.entries or each, noun) + (f" x {passes}" if passes > 1 else "")
+    if dataset.has_conversations:
+        return f"{plural(prompts, 'conversation')}, {plural(requests, 'request')}"
+    passes, others = divmod(requests, prompts)
+    if others or not passes:
+        return plural(requests, "request")
+    return plural(prompts, "prompt") + (f" x {passes}" if passes > 1 else "")
 
 
 def _lines(answer: Answer) -> Iterator[Line]:
@@ -108,9 +115,11 @@ def _lines(answer: Answer) -> Iterator[Line]:
         return
     if answer.length.value is not None:
         yield Line("Acceptance length", [figure(answer.length), _interval(answer.length), *_extremes(answer)])
-        rate = [f"{figure(answer.rate, 1)} %", _interval(answer.rate, 1)] if answer.rate.value is not None else ["–"]
+        prompts = answer.rate.n != answer.length.n
+        known = answer.rate.value is not None
+        rate = [f"{figure(answer.rate, 1)} %", _interval(answer.rate, 1, prompts=prompts)] if known else ["–"]
         if answer.drafted_share is not None:
-            rate.append(f"a draft was made in {100 * answer.drafted_share:.0f} % of decode steps")
+            rate.append(f"a draft in {100 * answer.drafted_share:.0f} % of decode steps")
         yield Line("Draft acceptance", rate)
     elif (totals := answer.totals) is not None and (
         totals.least_length == totals.greatest_length or answer.counted is None
@@ -120,7 +129,8 @@ def _lines(answer: Answer) -> Iterator[Line]:
         yield Line("Acceptance length", [number(counted.length), "(server's counters, all traffic)"])
         yield Line("Draft acceptance", ["–" if counted.rate is None else f"{number(counted.rate, 1)} %"])
     yield Line("Output", list(_times(answer)))
-    yield Line("Requests", [*_requests(answer.requests), *_counters(answer)])
+    said = [*_requests(answer.requests), *_counters(answer)]
+    yield Line("Requests", [*(f"{part};" for part in said[:-1]), said[-1]])
 
 
 def _totals(totals: TotalsAnswer) -> Iterator[Line]:
@@ -130,10 +140,10 @@ def _totals(totals: TotalsAnswer) -> Iterator[Line]:
     yield Line("Draft acceptance", ["–" if totals.rate is None else f"{number(totals.rate, 1)} %"])
 
 
-def _interval(estimate: Estimate, decimals: int = 2) -> str:
+def _interval(estimate: Estimate, decimals: int = 2, *, prompts: bool = True) -> str:
     if estimate.low is not None and estimate.high is not None:
         low, high = (number(end, decimals) for end in (estimate.low, estimate.high))
-        return f"(95 %: {low} to {high}, {plural(estimate.n, 'prompt')})"
+        return f"(95 %: {low} to {high}" + (f", {plural(estimate.n, 'prompt')})" if prompts else ")")
     if estimate.reason in (None, Missing.NO_RECORDS):
         return "(no interval without records)"
     if estimate.reason is Missing.TOO_FEW:
@@ -168,15 +178,16 @@ def _ms(value: float) -> str:
 
 def _requests(requests: Requests) -> Iterator[str]:
     done = f"{count(requests.succeeded)} of {count(requests.total)} succeeded"
-    if requests.succeeded == requests.total and requests.reported == requests.succeeded:
-        yield f"{done} and reported acceptance"
+    stopped = "" if requests.stopped_by is None else f" (stopped early by {requests.stopped_by})"
+    if 0 < requests.succeeded == requests.total == requests.reported and not stopped:
+        yield f"{done} and reported"
         return
     others = ((requests.failed, "failed"), (requests.cancelled, "cancelled"), (requests.unsent, "never sent"))
-    yield ", ".join([done, *(f"{count(n)} {what}" for n, what in others if n)])
+    yield ", ".join([done, *(f"{count(n)} {what}" for n, what in others if n)]) + stopped
     if requests.succeeded:
-        yield f"{count(requests.reported)} of {count(requests.succeeded)} reported acceptance"
-    for reason, n in requests.reasons.items():
-        yield f"{count(n)}: {WORDS['no record'][reason]}"
+        reasons = ", ".join(f"{count(n)} {reason}" for reason, n in requests.reasons.items())
+        reported = f"{count(requests.reported)} of {count(requests.succeeded)} reported acceptance"
+        yield f"{reported} ({reasons})" if reasons else reported
 
 
 def _counters(answer: Answer) -> Iterator[str]:
@@ -187,7 +198,7 @@ def _counters(answer: Answer) -> Iterator[str]:
 def agreement(found: Reconciliation | None) -> str:
     """Return in a clause how the server's counters stand to what the requests reported."""
     if found is None:
-        return "not compared with counters of the server"
+        return "no server counters to compare"
     if found.agreement is Agreement.EXACT:
         return "the server's counters agree"
     if not found.agreement.known:

@@ -1,6 +1,6 @@
 """The acceptance matrix on screen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
@@ -11,7 +11,7 @@ from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.render.layout import spaced, table_of
-from aiperf_spec.render.text import count, middle, number, plural, printable
+from aiperf_spec.render.text import broken, count, middle, number, plural, printable
 from aiperf_spec.render.words import WORDS
 
 _NAME = 32
@@ -23,15 +23,20 @@ _GAUGE = (
 )
 
 
-def matrix_report(matrix: Matrix, *, intervals: bool, width: int | None) -> RenderableType:
-    """Return the matrix with its notes, in as many tables side by side as `width` asks for; None puts all in one."""
-    tables = spaced(_tables(matrix, intervals=intervals, width=width))
+def matrix_report(
+    matrix: Matrix, *, intervals: bool, width: int | None, labels: Mapping[str, str] | None = None
+) -> RenderableType:
+    """Return the matrix with its notes, in as many tables side by side as `width` asks for; None puts all in one.
+
+    `labels` are what runs are called, by name.
+    """
+    tables = spaced(_tables(matrix, labels or {}, intervals=intervals, width=width))
     return Renderables(tables, Text("\n".join(notes(matrix, intervals=intervals)), style="dim"))
 
 
-def _tables(matrix: Matrix, *, intervals: bool, width: int | None) -> Iterator[Table]:
+def _tables(matrix: Matrix, labels: Mapping[str, str], *, intervals: bool, width: int | None) -> Iterator[Table]:
     columns = [*matrix.columns, "Overall", "Pooled"]
-    names = _names(matrix)
+    names = _names(matrix, labels)
     left = max(len(line) for lines in names for line in lines) + 1
     while columns:
         room, taken = (width or 1_000_000) - left, 0
@@ -44,13 +49,14 @@ def _tables(matrix: Matrix, *, intervals: bool, width: int | None) -> Iterator[T
         yield _table(matrix, names, block, intervals=intervals)
 
 
-def _names(matrix: Matrix) -> list[list[str]]:
+def _names(matrix: Matrix, labels: Mapping[str, str]) -> list[list[str]]:
     several = len({row.model for row in matrix.rows}) < len(matrix.rows)
     names = []
     for row in matrix.rows:
-        runs = row.runs[0] if len(row.runs) == 1 else plural(len(row.runs), "run")
-        lines = [middle(row.model, _NAME)]
-        names.append([*lines, f"  {middle(runs, _NAME - 2)}"] if several or len(row.runs) > 1 else lines)
+        name = row.runs[0]
+        run = printable(labels.get(name, name)) if len(row.runs) == 1 else plural(len(row.runs), "run")
+        own = [f"  {line}" for line in broken(run, _NAME - 2)] if several or len(row.runs) > 1 else []
+        names.append([middle(row.model, _NAME), *own])
     return names
 
 
@@ -107,7 +113,7 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
         lines.append("Ranges are 95 %, over prompts with all their turns and repeats; none is given below 5 prompts.")
     lines += [
         f"{printable(' '.join(run.names), 80)}: {100 * run.drafted_share:.0f} % of its decode steps had a draft, and "
-        "the others are in no length and no rate; --analysis has the tokens per decode step."
+        "the others are in no length and no rate; --full has the tokens per decode step."
         for run in matrix.runs
         if run.drafted_share is not None and some_undrafted(run.drafted_share) and not rates
     ]

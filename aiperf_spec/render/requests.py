@@ -13,14 +13,15 @@ from aiperf_spec.render.text import count, middle, number, printable
 from aiperf_spec.render.words import WORDS
 
 _RIGHT = ("TTFT ms", "latency ms", "out tok", "accept length", "rate %", "steps", "acc/ prop")
+_DROPS = ("hist", "out\ntok", "steps", "category", "acc/\nprop", "TTFT\nms", "rate\n%")
 
 
 def requests_table(result: RunResult, rows: int) -> RenderableType:
     """Return the first `rows` requests, and a line that says where the others are."""
     records = result.profiled()
     shown = records[:rows]
-    columns = ("#", "<category", "<outcome", *(name.replace(" ", "\n") for name in _RIGHT), "<hist")
-    table = table_of(columns, map(_row, shown), "Requests", wraps="hist")
+    columns = ("Request", "<category", "<outcome", *(name.replace(" ", "\n") for name in _RIGHT), "<hist")
+    table = table_of(columns, map(_row, shown), drops=_DROPS)
     return Renderables(table, Text(_rest(result, len(records), len(shown)), style="dim"))
 
 

@@ -42,6 +42,19 @@ def middle(text: str, width: int) -> str:
     return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
 
 
+def broken(label: str, width: int) -> list[str]:
+    """Return a label in lines of at most `width`, broken behind a comma where there is one, and else in the middle of
+    a word: what tells runs apart is never cut."""
+    lines = [""]
+    for part in label.split(", "):
+        joined = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines += [part[i : i + width] for i in range(0, len(part), width)]
+    return [line for line in lines if line]
+
+
 def cell(text: str, limit: int = 200, style: str = "") -> Text:
     """Return safe text as a renderable in which rich looks for no markup."""
     return Text(printable(text, limit), style=style)

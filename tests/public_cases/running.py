@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from aiperf_spec import ProfileConfig, RequestRecord, RunResult, profile
+from aiperf_spec import ProfileConfig, ReportSettings, RequestRecord, RunResult, profile
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import Hooks
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.tables import run_report
+from aiperf_spec.render.run_report import run_report
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.sse import SSEEvent
 from tests.public_cases.cases import Case
@@ -51,7 +51,9 @@ class Run:
     def printed(self) -> str:
         """The report as a terminal shows it."""
         file = io.StringIO()
-        Console(file=file, width=180, color_system=None).print(run_report(self.result, self.summary, rows=20))
+        Console(file=file, width=180, color_system=None).print(
+            run_report(self.result, self.summary, settings=ReportSettings(rows=20, full=True))
+        )
         return file.getvalue()
 
     def row(self, label: str) -> list[str]:

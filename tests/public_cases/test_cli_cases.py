@@ -59,7 +59,7 @@ def _check_clean(stdout: str, stderr: str) -> None:
 
 def _check_success(case: Case, done: subprocess.CompletedProcess[str], folder: Path) -> None:
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 request succeeded" in done.stdout
+    assert "1 of 1 succeeded" in done.stdout
     (line,) = json_lines(folder / "profile_export.jsonl")
     metrics: dict[str, Any] = line["metrics"]
     assert "error" not in line
@@ -109,7 +109,7 @@ def all_failed(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         port = server.getsockname()[1]
     done = _run(f"http://127.0.0.1:{port}", folder / "a", "--request-count", "4", "--keep-going")
     assert done.returncode == 1
-    assert "0 of 4 requests succeeded, 4 failed" in done.stdout
+    assert "0 of 4 succeeded, 4 failed" in done.stdout
     assert re.search(r"^ConnectError +4 +no connection: .*127\.0\.0\.1", done.stdout, re.MULTILINE)
     # How late the client was itself is said even then.
     shown = re.sub(r"^Client lag .*$", "", done.stdout, flags=re.MULTILINE)
@@ -145,7 +145,7 @@ def interrupted(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
             stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     _check_clean(stdout, stderr)
-    assert "4 of 6 requests succeeded, 2 cancelled (stopped early by SIGINT)" in stdout
+    assert "4 of 6 succeeded, 2 cancelled (stopped early by SIGINT)" in stdout
     assert re.search(r"^TTFT \(ms\) +4 ", stdout, re.MULTILINE)
     lines = json_lines(records)
     assert [line["metadata"]["was_cancelled"] for line in lines] == [False] * 4 + [True] * 2

@@ -71,6 +71,7 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         url=summary.server_url or summary.endpoint_url or _NOWHERE,
         model=first.model,
         owned_by=summary.server_owner,
+        server_version=summary.server_version,
         drafter=summary.drafter,
         dataset=_dataset(folders),
         wall_offset_ns=0,

@@ -148,6 +148,10 @@ class SummaryFile(Tolerant):
     phases: list[Maybe[Phase]] = _at("input_config", "phases", default=[])
     server_url: Text | None = _at("spec_profile", "server", "url")
     server_owner: Text | None = _at("spec_profile", "server", "owned_by")
+    server_version: Text | None = _at("spec_profile", "server", "version")
+    engines: list[Text] = _at("spec_profile", "engines", default=[])
+    """Adapters' names of those that reported acceptance."""
+    draft_lengths: list[Count] = _at("spec_profile", "draft_lengths", default=[])
     drafter: Annotated[ServerDrafter | None, BeforeValidator(partial(_made, _DRAFTER))] = _at(
         "spec_profile", "server", "drafter"
     )
@@ -205,6 +209,8 @@ def summary_of(file: SummaryFile) -> Summary:
             proposed=_count(run_values.get("total_draft_tokens")),
             accepted=_count(run_values.get("total_accepted_draft_tokens")),
             histogram=_histogram(file.pooled_spec_decode_acceptance_histogram),
+            engines=set(file.engines),
+            draft_lengths=set(file.draft_lengths),
         ),
         drop_reasons={
             reason: _count(file.drop_reasons[reason]) for reason in DropReason if reason in file.drop_reasons

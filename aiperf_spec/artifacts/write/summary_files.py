@@ -72,7 +72,14 @@ def _interval(result: RunResult) -> dict[str, str | None]:
 def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
     return {
         "version": __version__,
-        "server": {"url": result.url, "owned_by": result.owned_by, "drafter": result.drafter},
+        "server": {
+            "url": result.url,
+            "owned_by": result.owned_by,
+            "version": result.server_version,
+            "drafter": result.drafter,
+        },
+        "engines": sorted(summary.acceptance.engines),
+        "draft_lengths": sorted(summary.acceptance.draft_lengths),
         "stopped_by": result.stopped_by,
         "prompts": {
             "type": result.dataset.type,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aiperf_spec.analysis.answer import reported_setup
 from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Verdict
 from aiperf_spec.analysis.comparison.compare import Row as ComparedRow
 from aiperf_spec.analysis.comparison.mismatches import Run
@@ -21,7 +22,7 @@ from aiperf_spec.render.html.forest import Line, Point, forest
 from aiperf_spec.render.html.page import Forest, Group, Page, Section
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.missing import interval, signed
-from aiperf_spec.render.tables import runs_table
+from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import middle, number, plural
 
 _TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.DIFFERENT: "warn"}
@@ -58,7 +59,7 @@ def comparison_page(
             groups.append(Group(title="Gates", tables=[gates_table(gates[i], strict=strict, title="")]))
         groups.append(Group(note=method(comparisons)))
         sections.append(Section(f"{names[i + 1]} against {names[0]}", groups))
-    table = runs_table([(run.name, run.summary) for run in runs])
+    table = runs_table([RunRow(run.name, reported_setup(run.summary), run.summary) for run in runs])
     sections.append(Section("Runs side by side", [Group(tables=[table])]))
     if matrix is not None and (plot := category_forest(matrix)) is not None:
         folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from aiperf_spec.analysis.answer import Answer, answer_of
+from aiperf_spec.analysis.answer import Answer, answer_of, setup_of
 from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.report import Analysis
@@ -23,7 +23,10 @@ from aiperf_spec.render.html.page import Chart, Facts, Group, Page, Part, Sectio
 from aiperf_spec.render.html.time_charts import Times, times_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.run_header import run_table
+from aiperf_spec.render.run_report import brief_report
 from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
+from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import middle, plural
 
 _RUNS = 6
@@ -153,7 +156,7 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
         Section("Worst requests", [Group(tables=_worst(run))]),
         Section(
             "The run",
-            [Group(folded=[("Requests, load and throughput", [tables.run_table(result, summary)])])],
+            [Group(folded=[("Requests, load and throughput", [run_table(result, summary)])])],
             "Configuration file",
             run.configuration,
         ),
@@ -174,7 +177,7 @@ def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Gro
     if not summary.acceptance.requests:
         counted = run.answer.counted
         curve = [] if counted is None else charts.positions(f"{prefix}p", [("all traffic", charts.counted(counted))])
-        return [Group(charts=curve, tables=[tables.brief_report(run.result, summary)])]
+        return [Group(charts=curve, tables=[brief_report(run.result, summary)])]
     groups = {} if analysis is None else {n: g for n, g in analysis.categories.items() if g.length.value is not None}
     ranked = sorted(groups, key=lambda name: groups[name].length.value or 0)
     extremes = {f"{ranked[0]} (worst)": ranked[0], f"{ranked[-1]} (best)": ranked[-1]} if len(ranked) > 1 else {}
@@ -266,7 +269,7 @@ def _side_by_side(runs: Sequence[PageRun]) -> Group:
     return Group(
         charts=[] if chart is None else [chart],
         legend=charts.names_of([name for name, *_ in known]) if chart else (),
-        tables=[tables.runs_table([(run.name, run.summary) for run in runs])],
+        tables=[runs_table([RunRow(run.name, setup_of(run.result, run.summary), run.summary) for run in runs])],
     )
 
 
