@@ -5,18 +5,23 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
-from aiperf_spec.analysis.gate_figures import FigureName, Figures, resolve
+from aiperf_spec.analysis.figure_names import FigureName, resolve
+from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, evaluate, parse_gate
 from aiperf_spec.analysis.intervals import percentile_interval, share_interval
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.errors import ConfigError, SpecProfileError
+from aiperf_spec.metrics.stats import statistic_of
 from aiperf_spec.metrics.summary import summarise
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind
 from aiperf_spec.render.gates import gates_table
@@ -48,6 +53,12 @@ def outcome(
         ("draft_acceptance_rate != -1", FigureName("spec_decode_overall_draft_acceptance_rate", None, None), "!=", -1),
         ("steps >= 10", FigureName("spec_decode_steps", "avg", None), ">=", 10),
         ("request_throughput > 1", FigureName("request_throughput", None, None), ">", 1),
+        ("request_throughput.avg > 1", FigureName("request_throughput", None, None), ">", 1),
+        ("ttft.p42 <= 9", FigureName("time_to_first_token", "p42", None), "<=", 9),
+        ("itl[qa] <= 9", FigureName("inter_token_latency", "avg", "qa"), "<=", 9),
+        ("accept_length >= 2", FigureName(POOLED, None, None), ">=", 2),
+        ("accept_length.p1 >= 2", FigureName("spec_decode_acceptance_length", "p1", None), ">=", 2),
+        ("client_event_loop_lag.p99 <= 5", FigureName("client_event_loop_lag", "p99", None), "<=", 5),
     ],
 )
 def test_expressions_mean_figures(expression: str, name: FigureName, sign: str, bound: float) -> None:
@@ -65,10 +76,11 @@ def test_base_may_have_a_factor_on_either_side(text: str) -> None:
     ("expression", "message", "remedy"),
     [
         ("aceptance_length >= 2", "no metric is named 'aceptance_length'", "the nearest name is acceptance_length"),
-        ("ttft.p99 <= 2", "no metric is named 'ttft'", "the nearest name is"),
+        ("ttfx.p99 <= 2", "no metric is named 'ttfx'", "the nearest name is ttft"),
         ("time_to_first_tokn <= 2", "no metric is named", "time_to_first_token"),
-        ("time_to_first_token.p98 <= 2", "no statistic 'p98'", "time_to_first_token.p9"),
-        ("error_rate.p99 <= 2", "one number, without a statistic 'p99'", "write error_rate alone"),
+        ("time_to_first_token.p100 <= 2", "no statistic 'p100'", "time_to_first_token.p10"),
+        ("client_event_loop_lag[qa] <= 2", "of the whole run", "write client_event_loop_lag alone"),
+        ("error_rate.p99 <= 2", "one number and has no statistic 'p99'", "write error_rate alone"),
         ("acceptance_length", "not a condition", "METRIC >= NUMBER"),
         ("acceptance_length => 2", "not a condition", "METRIC >= NUMBER"),
         ("acceptance_length >= two", "'two' is neither a number", "METRIC >= NUMBER"),
@@ -90,6 +102,40 @@ def test_wrong_expressions_are_named_with_what_is_right(expression: str, message
     assert error.message.startswith(f"--require {expression!r}: ")
     assert message in error.message
     assert remedy in (error.remedy or "")
+
+
+@pytest.mark.parametrize("metric", [*RECORD_METRICS, *RUN_METRICS], ids=lambda metric: metric.tag)
+def test_a_row_of_a_table_is_named_by_its_label_and_its_tag(metric: RecordMetric | RunMetric) -> None:
+    assert parse_gate(f"{metric.tag} > 1").name.tag == metric.tag
+    unit = f" ({metric.unit})" if metric.unit in ("ms", "%") else ""
+    named = parse_gate(f"{metric.label}{unit}.avg > 1").name.tag
+    alike = [each.tag for each in (*RECORD_METRICS, *RUN_METRICS) if each.label == metric.label]
+    # Totals have a table of their own, whose names are those of the main one.
+    assert named == alike[0] or metric.group is Group.TOTALS
+
+
+def test_every_percentile_is_that_of_the_values() -> None:
+    figures = Figures(RUN)
+    values = sorted(record.acceptance.length or 0 for record in RUN if record.acceptance)
+    for q in range(1, 100):
+        (result,) = evaluate([f"acceptance_length.p{q} >= 1"], figures)
+        assert result.figure.value == pytest.approx(np.percentile(values, q))
+
+
+def test_the_clients_own_lag_is_a_figure_of_the_run() -> None:
+    lags = [1.0, 2.0, 3.0, 10.0]
+    figures = Figures(RUN, loop_lag=partial(statistic_of, lags))
+    assert outcome("client_event_loop_lag.p50 == 2.5", figures)
+    assert outcome("client_event_loop_lag == 4", figures)
+    (result,) = evaluate(["client_event_loop_lag.p42 <= 5"], Figures(RUN, loop_lag=lambda name: None))
+    assert "a finished run has p1, p5" in shown([result])
+
+
+def test_a_wrong_category_lists_those_there_are() -> None:
+    figures = Figures([request(i, (1, 2), category=name) for i, name in enumerate(("qa", "coding") * 6)])
+    (result,) = evaluate(["acceptance_length[codng] >= 1"], figures)
+    assert not result.passed
+    assert "there is no such category; the run has coding, qa." in shown([result])
 
 
 def test_the_pooled_length_is_what_the_short_name_means() -> None:
@@ -220,7 +266,7 @@ def test_facts_are_handed_in(known: bool | None, passed: bool) -> None:
     figures = Figures(RUN, flags={"reconciled": known})
     (result,) = evaluate(["reconciled == true"], figures)
     assert result.passed == passed
-    assert ("nobody knows" in shown([result])) == (known is None)
+    assert ("counters were not read" in shown([result])) == (known is None)
     assert outcome("reconciled != true", figures) == (known is False)
 
 

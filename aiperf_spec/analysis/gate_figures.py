@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ from aiperf_spec.analysis.clusters import Read, added_up, clustered, length_term
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
 from aiperf_spec.analysis.comparison.mismatches import RunSettings, same_prompts
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
+from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.intervals import (
     Estimate,
     as_length,
@@ -32,61 +32,13 @@ from aiperf_spec.analysis.speed import (
     step_time,
     tokens_per_decode_step,
 )
-from aiperf_spec.errors import ConfigError
-from aiperf_spec.metrics.stats import STAT_NAMES
+from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, RecordMetric
+from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS, RecordMetric
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 
-_PREFIX = "spec_decode_"
 _RECORD = {metric.tag: metric for metric in RECORD_METRICS}
 _RUN = {metric.tag: metric for metric in RUN_METRICS}
-_SHORT = {"acceptance_length": POOLED_LENGTH, "draft_acceptance_rate": POOLED_RATE}
-"""Short names that people gate on mean the pooled figure, in which every verify step weighs the same."""
-FLAGS = ("reconciled",)
-"""Names whose value is true or false, handed in by who knows them."""
-_KNOWN = {*_RECORD, *_RUN, "error_rate", "coverage_of_requests", "coverage", STEP_TIME, *FLAGS}
-
-
-@dataclass(slots=True, frozen=True)
-class FigureName:
-    """A figure's name, resolved: `tag` as in files, `statistic` None for a figure that is one number."""
-
-    tag: str
-    statistic: str | None
-    category: str | None
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether its value is true or false."""
-        return self.tag in FLAGS
-
-
-def resolve(metric: str, statistic: str | None, category: str | None) -> FigureName:
-    """Return the figure that a name means; raise `ConfigError` naming the nearest right one.
-
-    Tags are those of the files; the prefix `spec_decode_` may be left out. `acceptance_length` and
-    `draft_acceptance_rate` without a statistic are the pooled figures; with one (`acceptance_length.avg`), and under
-    their full tags, they are of requests. A metric of requests without a statistic is its mean.
-    """
-    if statistic is None and metric in _SHORT:
-        return FigureName(_SHORT[metric], None, category)
-    tag = next((tag for tag in (metric, _PREFIX + metric) if tag in _KNOWN), None)
-    if tag is None:
-        names = sorted({*_KNOWN, *(tag.removeprefix(_PREFIX) for tag in _KNOWN)})
-        nearest = difflib.get_close_matches(metric, names, n=1, cutoff=0.0)
-        raise ConfigError(f"no metric is named {metric!r}", f"the nearest name is {nearest[0]}")
-    if tag not in _RECORD:
-        if statistic is not None:
-            raise ConfigError(f"{metric} is one number, without a statistic {statistic!r}", f"write {metric} alone")
-        if category is not None and tag in FLAGS:
-            raise ConfigError(f"{metric} is of the whole run, not of a category", f"write {metric} alone")
-        return FigureName(tag, None, category)
-    chosen = statistic or "avg"
-    if chosen not in STAT_NAMES:
-        nearest = difflib.get_close_matches(chosen, STAT_NAMES, n=1, cutoff=0.0)
-        raise ConfigError(f"{metric} has no statistic {chosen!r}", f"the nearest is {metric}.{nearest[0]}")
-    return FigureName(tag, chosen, category)
 
 
 @dataclass(slots=True, frozen=True)
@@ -123,8 +75,9 @@ class Figures:
 
     `flags` holds what records do not tell, by name: `reconciled` is whether the server's own counters agree. `summary`,
     where it is at hand, gives the values that tables show; `settings` say of records without a hash of their prompt
-    whether two runs' prompts are the same. With `counted`, the acceptance length and the draft acceptance rate are
-    those of the server's counters, or are missing for the reason that it gives.
+    whether two runs' prompts are the same; `loop_lag` gives a statistic of the client's own lag by its name, in ms.
+    With `counted`, the acceptance length and the draft acceptance rate are those of the server's counters, or are
+    missing for the reason that it gives.
     """
 
     def __init__(
@@ -135,6 +88,7 @@ class Figures:
         flags: Mapping[str, bool | None] | None = None,
         settings: RunSettings | None = None,
         counted: ServerAcceptance | Missing | None = None,
+        loop_lag: Callable[[str], float | None] | None = None,
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
@@ -142,6 +96,12 @@ class Figures:
         self.flags = dict(flags or {})
         self.settings = settings or RunSettings()
         self._counted = counted
+        self._loop_lag = loop_lag
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of its requests."""
+        return sorted({record.category for record in self._all if record.category})
 
     def find(self, name: FigureName) -> Estimate:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
@@ -149,6 +109,9 @@ class Figures:
             return self._share(name)
         if self._counted is not None and name.tag in _COUNTED:
             return _by_counters(self._counted, name)
+        if name.tag == LOOP_LAG:
+            lag = None if self._loop_lag is None else self._loop_lag(name.statistic or "avg")
+            return missing(Missing.NOT_KEPT if lag is None else Missing.NO_INTERVAL, lag)
         if (found := _POOLED.get(name.tag)) is not None:
             return found.of(self._of(name.category))
         summary = self._summary_of(name.category)
@@ -183,16 +146,18 @@ class Figures:
         stats = summary.record_stats.get(name.tag)
         if stats is None or name.statistic is None:
             return missing(Missing.NO_RECORDS)
-        value = stats.value(name.statistic)
         chosen = self._of(name.category)
-        read = mean_terms(_RECORD[name.tag])
+        if name.statistic[0] == "p":
+            q, (values, keys) = int(name.statistic[1:]), _values(_RECORD[name.tag], chosen)
+            value = stats.percentiles.get(q)
+            # A run whose records are not at hand has the percentiles of its summary alone.
+            value = percentile(sorted(values), q) if value is None and values else value
+            return missing(Missing.NO_RECORDS) if value is None else percentile_interval(values, keys, q, value)
+        value = stats.value(name.statistic)
         if name.statistic == "avg":
-            found = ratio(clustered(chosen, read))
+            found = ratio(clustered(chosen, mean_terms(_RECORD[name.tag])))
             # What tables show is what is judged; the records give how it scatters.
             return missing(Missing.NO_INTERVAL, value) if found.value is None else replace(found, value=value)
-        if name.statistic[0] == "p":
-            values, keys = _values(_RECORD[name.tag], chosen)
-            return percentile_interval(values, keys, float(name.statistic[1:]), value)
         return missing(Missing.NO_INTERVAL, value)
 
     def _share(self, name: FigureName) -> Estimate:

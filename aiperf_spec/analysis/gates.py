@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aiperf_spec.analysis.gate_figures import FigureName, Figures, resolve
+from aiperf_spec.analysis.figure_names import FigureName, resolve
+from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.errors import ConfigError
@@ -25,7 +26,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 _GATE = re.compile(
-    r"\s*(?P<metric>[A-Za-z][A-Za-z0-9_]*)"
+    r"\s*(?P<metric>[A-Za-z](?:[\w ,/()%-]|\.(?= ))*?)\s*"
     r"(?:\.(?P<statistic>[A-Za-z0-9_]+))?"
     r"(?:\[(?P<category>[^\]]+)\])?"
     r"(?:\.(?P<after>[A-Za-z0-9_]+))?"
@@ -64,6 +65,8 @@ class GateResult:
     flag: bool | None = None
     reason: Missing | None = None
     apart: Estimate | None = None
+    categories: Sequence[str] = ()
+    """Those of the run, where the gate names another."""
 
 
 def parse_gate(expression: str) -> Gate:
@@ -130,6 +133,9 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
             return GateResult(gate, False, empty, reason=empty.reason)
         return GateResult(gate, holds(flag, gate.bound), empty, flag=flag)
     figure = figures.find(gate.name)
+    unknown = gate.name.category is not None and gate.name.category not in figures.categories
+    if unknown and figure.reason is not Missing.COUNTERS_OF_ALL:
+        return GateResult(gate, False, figure, reason=Missing.NO_RECORDS, categories=figures.categories)
     if figure.value is None:
         return GateResult(gate, False, figure, reason=figure.reason or Missing.NO_RECORDS)
     threshold: float = gate.bound

@@ -16,6 +16,8 @@ class Missing(StrEnum):
     """One prompt holds nearly all of what the figure is made of."""
     FEW_RUNS = "fewer_than_3_runs"
     """A run's own requests say nothing of how runs scatter, and there are fewer than 3 runs a side."""
+    NOT_KEPT = "not_kept"
+    """The run did not keep this statistic."""
     NO_RECORDS = "no_records"
     """No request has what the figure is made of."""
     NO_INTERVAL = "one_number_a_run"

@@ -1,6 +1,7 @@
 """What a run is held against: gates, the base run, a baseline without speculation."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from rich.console import Console
 
@@ -13,9 +14,12 @@ from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings, unsent_of
 from aiperf_spec.config.choices import ReportSource
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.metrics.stats import statistic_of
 from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.metrics.table import LOOP_LAG
 from aiperf_spec.models.run import RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.render.gates import gates_table
 
 
@@ -59,13 +63,18 @@ class Gates:
         summary = summarise(records, unsent=unsent_of(runs))
         counted = _counted(runs) if self._by_counters else None
         flags = {"reconciled": reconciled}
-        return Figures(records, summary=summary, flags=flags, settings=settings, counted=counted)
+        # Lags of several clients do not make one distribution.
+        lag = partial(runs[0].described.metric, LOOP_LAG) if len(runs) == 1 else None
+        return Figures(records, summary=summary, flags=flags, settings=settings, counted=counted, loop_lag=lag)
 
     def figures_of_result(self, result: RunResult, summary: Summary) -> Figures:
         """Return the same of a run that has just been made."""
         counted = server_acceptance(result.reconciliation) if self._by_counters else None
         flags = {"reconciled": _reconciled(result.reconciliation)}
-        return Figures(result.records, summary=summary, flags=flags, counted=counted)
+        lags = sorted(lag / NS_PER_MS for lag in result.loop_lags_ns)
+        return Figures(
+            result.records, summary=summary, flags=flags, counted=counted, loop_lag=partial(statistic_of, lags)
+        )
 
     def outcomes(self, figures: Figures) -> list[GateResult]:
         """Return each gate's outcome."""

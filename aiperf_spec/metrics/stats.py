@@ -81,6 +81,14 @@ def percentile_of_ranks(values: Mapping[int, float] | Sequence[float], count: in
     return values[low] + (values[high] - values[low]) * ((count - 1) * q / 100 - low)
 
 
+def statistic_of(ordered: Sequence[float], name: str) -> float | None:
+    """Return a statistic of ordered values by name, percentiles from p1 to p99 included; None where there are none."""
+    if ordered and name[0] == "p":
+        return percentile(ordered, int(name[1:]))
+    found = describe(ordered)
+    return None if found is None else found.value(name)
+
+
 def loop_lag(lags_ns: Iterable[int]) -> Stats | None:
     """Return the statistics, in ms, of how late the program's own event loop was; None where it was not watched."""
     return describe([lag / NS_PER_MS for lag in lags_ns])

@@ -117,6 +117,9 @@ def _totals(
     return RunMetric(tag, label, value, unit, group)
 
 
+LOOP_LAG = "client_event_loop_lag"
+"""The tag of how late the program's own event loop was, in ms: of the run, and no metric of its requests."""
+
 RECORD_METRICS: tuple[RecordMetric, ...] = (
     RecordMetric("time_to_first_token", "TTFT", latency.time_to_first_token, header="Time to First Token"),
     RecordMetric("request_latency", "Request latency", latency.request_latency),

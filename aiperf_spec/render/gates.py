@@ -33,11 +33,11 @@ def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: s
             less = f"{signed(result.apart.value, _DECIMALS)} ({interval(result.apart, _DECIMALS)})"
             notes.append(f"{printable(result.gate.expression, 120)}: value less bound {less}.")
         if strict and result.figure.reason is Missing.NO_INTERVAL:
-            notes.append(f"{printable(result.gate.expression, 120)}: one number a run, held by its value alone.")
+            notes.append(f"{printable(result.gate.expression, 120)}: one number per run, judged by its value alone.")
         if result.reason is not None:
             notes.append(f"{printable(result.gate.expression, 120)}: {_why(result)}.")
     if strict:
-        notes.append("--strict: the end of the interval nearer to failing has to pass too.")
+        notes.append("--strict: the end of the interval that is nearer to failing has to pass too.")
     return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
 
 
@@ -52,7 +52,9 @@ def _of(result: GateResult) -> str:
 
 def _why(result: GateResult) -> str:
     if result.gate.name.is_flag:
-        return "nobody knows, for the server's counters were not read"
+        return "not known, because the server's counters were not read"
+    if result.gate.name.category is not None and result.categories:
+        return f"there is no such category; the run has {printable(', '.join(result.categories), 400)}"
     if result.figure.value is None:
         missing = result.figure.reason or result.reason or Missing.NO_RECORDS
         where = "" if result.gate.name.category is None else f" of category {printable(result.gate.name.category, 40)}"

@@ -11,7 +11,7 @@ from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import STAT_NAMES, Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
-from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
+from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
 from aiperf_spec.version import __version__
 
@@ -23,7 +23,7 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
     document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "benchmark_id": result.run_id}
     document |= figures_json(summary)
     if (lag := loop_lag(result.loop_lags_ns)) is not None:
-        document["client_event_loop_lag"] = {"unit": "ms", **_stats(lag)}
+        document[LOOP_LAG] = {"unit": "ms", **_stats(lag)}
     document["input_config"] = input_config(result)
     document["run_info"] = {"benchmark_id": result.run_id, "trial": 0, "generator": f"spec-profile {__version__}"}
     document["was_cancelled"] = result.stopped_by is not None
