@@ -388,3 +388,29 @@ def test_content_behind_the_end_mark_is_none(cuts: list[int]) -> None:
 def test_events_that_say_nothing_are_not_kept() -> None:
     reader = read([b"data: {}\n\n" * 100, b": ping\n\n", b"data: \n\n"])
     assert reader.responses == []
+
+
+def test_reads_that_end_within_an_event_are_compared_too(parsed: list[bytes]) -> None:
+    body = b"".join(b'data: {"choices":[{"index":0,"delta":{"content":"word %d"}}]}\n\n' % n for n in range(1000))
+    reader = ResponseReader(PATHS)
+    for start in range(0, len(body), 1001):
+        reader.feed(body[start : start + 1001], start)
+    assert "".join(response.text for response in reader.responses) == "".join(f"word {n}" for n in range(1000))
+    # Few at the start, and one that each read cuts.
+    assert len(parsed) < 100
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_stream_of_too_many_events_is_refused(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiperf_spec.wire.response_reader.MAX_EVENTS", 4000)
+    reader = ResponseReader(PATHS)
+
+    def flood() -> None:
+        for number in range(1000):
+            same = 0 if alike else number
+            event = b'data: {"id":%d,"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n' % same
+            reader.feed(event * 10, number)
+
+    with pytest.raises(EventTooLargeError, match="a stream of more than"):
+        flood()
+    assert sum(len(each.arrivals_ns or (0,)) for each in reader.responses) <= 4100

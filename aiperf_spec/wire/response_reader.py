@@ -15,6 +15,11 @@ from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.wire.chunk import Paths, parse_event
 from aiperf_spec.wire.sse import MAX_EVENT_BYTES, EventTooLargeError, SSEDecoder, SSEEvent
 
+MAX_EVENTS = 1 << 22
+"""Events of one response that are kept, where they differ in their text alone; of others, which take more, an eighth.
+
+No answer has as many tokens, and a server that never ends must not take all memory.
+"""
 _BLANKS = 64 * 1024
 """Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
@@ -113,8 +118,15 @@ class ResponseReader:
             self._body.clear()
         if self._pattern is None and self._misses < _MISSES:
             data = self._take_singly(data, now_ns)
-        if self._pattern is not None and self._decoder.is_between_events and not self.has_ended:
-            data = data[self._take_alike(self._pattern, data, now_ns) :]
+        if self._pattern is not None and not self.has_ended:
+            if self._decoder.is_between_events:
+                data = data[self._take_alike(self._pattern, data, now_ns) :]
+            elif (end := data.find(_END) + len(_END)) >= len(_END):
+                # The read before ended within an event: what completes it is decoded, what follows may be alike.
+                self._take(self._decoder.decode(data[:end]), now_ns)
+                data = data[end:]
+                if self._decoder.is_between_events and not self.has_ended:
+                    data = data[self._take_alike(self._pattern, data, now_ns) :]
         if data:
             self._take(self._decoder.decode(data), now_ns)
 
@@ -165,6 +177,8 @@ class ResponseReader:
             or opening + (closing + opening).join(texts) + closing != run
         ):
             return 0
+        if len(self._arrivals) > MAX_EVENTS:
+            raise EventTooLargeError(f"a stream of more than {MAX_EVENTS:,} events")
         self._texts.append(joined)
         self._arrivals += array("q", (now_ns,)) * len(texts)
         if self.events is not None:
@@ -174,6 +188,8 @@ class ResponseReader:
 
     def _take(self, events: list[SSEEvent], now_ns: int) -> None:
         payload_paths, timing_paths = self._paths
+        if len(self._responses) > MAX_EVENTS // 8:
+            raise EventTooLargeError(f"a stream of more than {MAX_EVENTS // 8:,} events that are not alike")
         for event in events:
             if self.events is not None:
                 self.events.add(*event, now_ns)
