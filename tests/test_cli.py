@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from aiperf_spec.adapters.registry import BUILT_IN
 from aiperf_spec.cli.app import app
 from tests.support import Simulate
 
@@ -323,7 +324,10 @@ def test_waiting_for_a_server_ends(tmp_path: Path) -> None:
 
 def test_adapters_and_version() -> None:
     listed = invoke("adapters")
-    assert [line.split()[0] for line in listed.stdout.splitlines()[3:7]] == [*ENGINES]
+    names = [line.split()[0] for line in listed.stdout.splitlines()[3:] if line[:1].strip()]
+    assert names == [adapter.name for adapter in BUILT_IN]
+    assert {*ENGINES} < {*names}
+    assert "built in, provisional: pull request 34814" in " ".join(listed.stdout.split())
     assert invoke("--version").stdout.startswith("spec-profile ")
 
 

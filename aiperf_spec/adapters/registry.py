@@ -13,9 +13,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
 from aiperf_spec.adapters.description import EngineDescription, Engines
+from aiperf_spec.adapters.fastdeploy import FastDeployAdapter
 from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
+from aiperf_spec.adapters.mlx_vlm import MlxVlmAdapter
 from aiperf_spec.adapters.protocol import SpecDecodeAdapterProtocol
 from aiperf_spec.adapters.sglang import SGLangAdapter
+from aiperf_spec.adapters.sglang_stats import SGLangStatsAdapter
 from aiperf_spec.adapters.tensorrt_llm import TensorRTLLMAdapter
 from aiperf_spec.adapters.version_watch import VersionWatch
 from aiperf_spec.adapters.vllm import VLLMAdapter
@@ -46,6 +49,12 @@ class Adapter:
         return getattr(self.implementation, "engine_description", None)
 
     @property
+    def source(self) -> str:
+        """Who brought it, and what it was written against where that is no server's own bytes."""
+        provisional = getattr(self.implementation, "provisional", None)
+        return (self.distribution or "built in") + (f", provisional: {provisional}" if provisional else "")
+
+    @property
     def reads_running_totals(self) -> bool:
         """Whether the adapter reads every object of a response and not the last alone."""
         return getattr(self.implementation, "reads_running_totals", False) is True
@@ -54,8 +63,12 @@ class Adapter:
 BUILT_IN: tuple[Adapter, ...] = (
     Adapter("vllm", VLLMAdapter),
     Adapter("tensorrt_llm", TensorRTLLMAdapter),
+    # Before the other of SGLang: where a response has both, the counted figures are better than the computed ones.
+    Adapter("sglang_stats", SGLangStatsAdapter),
     Adapter("sglang", SGLangAdapter),
     Adapter("llama_cpp", LlamaCppAdapter),
+    Adapter("mlx_vlm", MlxVlmAdapter),
+    Adapter("fastdeploy", FastDeployAdapter),
 )
 
 

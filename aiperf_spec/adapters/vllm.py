@@ -17,6 +17,8 @@ from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram
 
 _FIGURES = ("draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens")
 _PER_STEP = ("per_step_accepted", "per_step_drafted")
+_BY_LENGTH = "acceptance_histogram_by_draft_length"
+"""Of vLLM's open pull request 56278 (2026-09-10), so provisional: k + 1 buckets for each proposed length k."""
 
 
 class VLLMAdapter(PayloadAdapter):
@@ -49,7 +51,7 @@ class VLLMAdapter(PayloadAdapter):
         payload=PayloadFields(
             version="version 0.32.0",
             required=signature | set(_FIGURES),
-            optional=frozenset(_PER_STEP),
+            optional=frozenset({*_PER_STEP, _BY_LENGTH}),
         ),
         # With --enable-per-request-metrics; for one sequence only, on the usage chunk of a stream. Each figure is left
         # out where the engine lacks a stamp that it needs.
@@ -66,7 +68,17 @@ class VLLMAdapter(PayloadAdapter):
         figures = {name: payload.get(name) for name in (*cls.signature, *_FIGURES)}
         figures |= {name: _per_step(payload.get(name)) for name in _PER_STEP}
         histogram = inflate_histogram(payload["acceptance_histogram"], payload.get("num_spec_tokens"))
+        figures["histogram_by_proposed"] = _by_length(payload.get(_BY_LENGTH))
         return {**figures, "engine": "vllm", "acceptance_histogram": histogram}
+
+
+def _by_length(value: Any) -> dict[int, dict[int, Any]] | None:
+    # What it will look like is not settled: another shape costs the record no more than this.
+    if not isinstance(value, dict) or not all(isinstance(buckets, list) for buckets in value.values()):
+        return None
+    if not value or not all(length.isdecimal() and len(length) < 6 for length in value):
+        return None
+    return {int(length): inflate_histogram(buckets, int(length)) for length, buckets in value.items()}
 
 
 def _per_step(value: Any) -> tuple[Any, ...] | None:

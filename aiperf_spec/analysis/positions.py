@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -61,11 +61,11 @@ class PositionCurve:
 def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: bool = False) -> Drafting:
     """Return what the records prove of their drafts.
 
-    A request's denominators are known from `per_step_drafted`, or from proposed = steps x k, which no step within k can
-    reach without proposing k. Where the engine does not report k (SGLang), an average of k a step proves nothing: steps
-    of 4 and 6 average 5, and a tree of 5 nodes proposes 5 as well. `assume_chain` takes it for a chain of the same
-    length in every step, where proposed / steps is one whole number in all requests; and more than k a step (a tree)
-    for one that proposed every depth up to k.
+    A request's denominators are known from `per_step_drafted`, from a histogram for each proposed length, or from
+    proposed = steps x k, which no step within k can reach without proposing k. Where the engine does not report k
+    (SGLang), an average of k a step proves nothing: steps of 4 and 6 average 5, and a tree of 5 nodes proposes 5 as
+    well. `assume_chain` takes it for a chain of the same length in every step, where proposed / steps is one whole
+    number in all requests; and more than k a step (a tree) for one that proposed every depth up to k.
     """
     with_steps = records if all(r.num_spec_steps for r in records) else [r for r in records if r.num_spec_steps]
     if not with_steps:
@@ -80,8 +80,8 @@ def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: boo
         return Drafting(k, full=False, at_risk_known=False, reason=Missing.NOT_A_CHAIN)
     if k is not None and all(_is_full(record) for record in with_steps):
         return Drafting(k, full=True, at_risk_known=True)
-    if all((record.per_step_accepted and record.per_step_drafted) or _is_full(record) for record in with_steps):
-        longest = max(max(record.per_step_drafted or (record.num_spec_tokens or 0,)) for record in with_steps)
+    if all(_proposals(record) or _is_full(record) for record in with_steps):
+        longest = max(max(_proposals(record) or (record.num_spec_tokens or 0,)) for record in with_steps)
         return Drafting(k or longest, full=False, at_risk_known=True)
     if len(lengths) > 1:
         return Drafting(None, full=False, at_risk_known=False, reason=Missing.MIXED_DRAFT_LENGTHS)
@@ -91,6 +91,11 @@ def drafting(records: Sequence[SpecDecodeAcceptanceRecord], *, assume_chain: boo
     if assume_chain and constant:
         return Drafting(constant, full=True, at_risk_known=True, assumed=True)
     return Drafting(None, full=False, at_risk_known=False, reason=Missing.DRAFT_LENGTH_UNKNOWN)
+
+
+def _proposals(record: SpecDecodeAcceptanceRecord) -> Iterable[int]:
+    """Return what its steps proposed, each length at least once; nothing where that is not known."""
+    return (record.per_step_accepted and record.per_step_drafted) or record.histogram_by_proposed or ()
 
 
 def _is_full(record: SpecDecodeAcceptanceRecord) -> bool:
@@ -152,6 +157,12 @@ def tally_all(records: Sequence[RequestRecord], known: Drafting) -> Tallies:
 
 def _at_risk(record: SpecDecodeAcceptanceRecord, reached: list[int]) -> list[int]:
     last = len(reached)
+    if (found := record.histogram_by_proposed) is not None:
+        gone: Counter[int] = Counter()
+        for drafted, histogram in found.items():
+            for accepted, times in histogram.items():
+                gone[min(accepted + 1, drafted)] += times
+        return _at_least(gone, last)
     if _is_full(record) or record.per_step_accepted is None or record.per_step_drafted is None:
         bound = last if record.num_spec_tokens is None else min(record.num_spec_tokens, last)
         return [*[record.num_spec_steps, *reached][:bound], *[0] * (last - bound)]

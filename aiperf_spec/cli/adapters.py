@@ -12,12 +12,10 @@ def adapters() -> None:
     """Print each adapter, where its engine puts the object, and who brought it."""
     with translated_errors():
         registry = load_registry()
-    table = table_of(("<engine", "<payload path", "<from"), title="Adapters")
+    table = table_of(("<engine", "<payload path", "<from"), title="Adapters", wraps="from")
     for adapter in registry.adapters:
         path = ".".join(adapter.implementation.payload_path)
-        table.add_row(
-            Text(printable(adapter.name)), Text(printable(path)), Text(printable(adapter.distribution or "built in"))
-        )
+        table.add_row(Text(printable(adapter.name)), Text(printable(path)), Text(printable(adapter.source)))
     stdout().print(table)
     for warning in registry.warnings:
         note(printable(warning, 400))

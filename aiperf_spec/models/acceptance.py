@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, Strict, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, ROUNDING, check_identities
+from aiperf_spec.models.identities import MAX_COUNT, MAX_DRAFT, ROUNDING, check_by_proposed, check_identities
 
 
 class DropReason(StrEnum):
@@ -67,6 +67,8 @@ class SpecDecodeAcceptanceRecord:
     """From usage; None where usage was omitted."""
     per_step_accepted: tuple[Count, ...] | None = None
     per_step_drafted: tuple[Count, ...] | None = None
+    histogram_by_proposed: dict[DraftLength, dict[DraftLength, Count]] | None = None
+    """Proposed count -> accepted count -> verify steps, where the engine says so without figures of single steps."""
     proposed_counted: bool = True
     """Whether `num_draft_tokens` is what was proposed; False where the engine computed it from settings that
     it did not draft with. The rate then means nothing."""
@@ -95,11 +97,13 @@ class SpecDecodeAcceptanceRecord:
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
         """Return the fields; mode "json" has string keys in the histogram and lists for arrays.
 
-        `proposed_counted` is among them where it is False.
+        `proposed_counted` is among them where it is False, `histogram_by_proposed` where there is one.
         """
         fields: dict[str, Any] = _adapter().dump_python(self, mode=mode)
         if self.proposed_counted:
             del fields["proposed_counted"]
+        if self.histogram_by_proposed is None:
+            del fields["histogram_by_proposed"]
         return fields
 
     @model_validator(mode="after")
@@ -115,6 +119,8 @@ class SpecDecodeAcceptanceRecord:
             per_step_accepted=self.per_step_accepted,
             per_step_proposed=self.per_step_drafted,
         )
+        if self.histogram_by_proposed is not None:
+            check_by_proposed(self.histogram_by_proposed, self.acceptance_histogram, self.num_draft_tokens)
         return self
 
 

@@ -66,6 +66,17 @@ def check_identities(
         raise ValueError("a step accepted more than it proposed")
 
 
+def check_by_proposed(found: Mapping[int, Mapping[int, int]], histogram: Mapping[int, int], proposed: int) -> None:
+    """Raise `ValueError` where a histogram for each proposed length does not add up to the one of all steps."""
+    among: Counter[int] = Counter()
+    for accepted in found.values():
+        among.update(accepted)
+    if +among != Counter(histogram) or any(max(accepted, default=0) > length for length, accepted in found.items()):
+        raise ValueError("histogram_by_proposed is not what acceptance_histogram counts")
+    if sum(length * sum(accepted.values()) for length, accepted in found.items()) != proposed:
+        raise ValueError("histogram_by_proposed does not weigh up to num_draft_tokens")
+
+
 def sent_figures_hold(
     histogram: Mapping[int, int], accepted: int, proposed: int, bound: int | None, length: float, rate: float
 ) -> bool:

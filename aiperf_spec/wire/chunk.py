@@ -164,9 +164,13 @@ def _token_count(value: Any) -> int | None:
 
 def _capture(obj: dict[str, Any], payload_paths: Paths) -> Any:
     found: list[Any] = []
+    taken = None
     for path in payload_paths:
-        if path[0] in obj:
+        # Of several places below one key, the first that holds something counts: an engine may fill two.
+        if path[0] in obj and path[0] != taken:
             _collect(obj, path, 0, found)
+            if found:
+                taken = path[0]
     if len(found) > 1:
         return found
     return found[0] if found else None

@@ -27,6 +27,7 @@ from aiperf_spec.models.identities import (
     MAX_COUNT,
     MAX_DRAFT,
     ROUNDING,
+    check_by_proposed,
     check_identities,
     undrafted_steps,
 )
@@ -60,9 +61,12 @@ class Acceptance(Struct, gc=False):
     completion_tokens: _Count | None = None
     per_step_accepted: Raw = Raw(b"null")
     per_step_drafted: Raw = Raw(b"null")
+    histogram_by_proposed: dict[_DraftLength, dict[_DraftLength, _Count]] | None = None
     proposed_counted: bool = True
 
     def __post_init__(self) -> None:
+        if self.histogram_by_proposed is not None:
+            check_by_proposed(self.histogram_by_proposed, self.acceptance_histogram, self.num_draft_tokens)
         # What `check_identities` finds, in a fifth of the time, for nearly all lines: k is below 10 and the arrays are
         # written without spaces, so that each step is one digit.
         steps, k, histogram = self.num_spec_steps, self.num_spec_tokens, self.acceptance_histogram
