@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiperf_spec.load.notices import run_notices
-from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read
+from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read, came_token_by_token
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.models.run import NoticeKind, RequestRecord
 from aiperf_spec.render.notices import notice_text
@@ -54,6 +54,20 @@ def test_long_steps_of_an_engine_that_sends_every_token_by_itself_are_no_clumps(
     drafted = request(0, (11,) * 10, k=15)
     assert came_in_clumps(stream(contents))
     assert not came_in_clumps(replace(stream(contents), acceptance=drafted.acceptance))
+
+
+def test_the_tokens_of_a_step_as_chunks_of_their_own_are_the_engines_doing() -> None:
+    drafted = replace(stream(STEPS), acceptance=request(0, (5,) * 20, k=5).acceptance)
+    assert came_token_by_token(drafted)
+    assert not came_in_clumps(drafted)
+    [notice] = [each for each in run_notices(a_run([drafted]), proxy=None, adapter_warnings=()) if "chunk" in each.kind]
+    assert notice.kind is NoticeKind.TOKEN_CHUNKS
+    assert notice_text(notice).startswith("1 stream of 1 had each token of a step in a chunk of its own")
+    # A chunk a step, one token a step, tokens that came as far apart as steps, and nothing known of steps.
+    assert not came_token_by_token(replace(stream(STEADY[:20], tokens=120), acceptance=drafted.acceptance))
+    assert not came_token_by_token(replace(stream(STEADY), acceptance=request(0, (0,) * 99, k=5).acceptance))
+    assert not came_token_by_token(replace(stream(STEADY), acceptance=request(0, (4,) * 20, k=5).acceptance))
+    assert not came_token_by_token(stream(STEPS))
 
 
 def test_one_read_is_told_by_its_tokens_or_its_events() -> None:

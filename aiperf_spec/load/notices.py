@@ -10,7 +10,7 @@ from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acce
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read
+from aiperf_spec.metrics.buffering import came_in_clumps, came_in_one_read, came_token_by_token
 from aiperf_spec.metrics.latency import http_connect, request_latency, schedule_lag, time_to_first_token
 from aiperf_spec.metrics.prompt_cache import APART, cached_share, firsts_and_repeats
 from aiperf_spec.metrics.stats import loop_lag, percentile
@@ -187,7 +187,11 @@ def _client(result: RunResult, profiled: list[RequestRecord]) -> Iterator[Notice
 
 def _arrivals(good: list[RequestRecord]) -> Iterator[Notice]:
     streams = sum(1 for record in good if record.first_content_ns is not None)
-    for kind, is_so in ((NoticeKind.ONE_READ, came_in_one_read), (NoticeKind.CLUMPS, came_in_clumps)):
+    for kind, is_so in (
+        (NoticeKind.ONE_READ, came_in_one_read),
+        (NoticeKind.CLUMPS, came_in_clumps),
+        (NoticeKind.TOKEN_CHUNKS, came_token_by_token),
+    ):
         if (found := sum(map(is_so, good))) >= _MISARRIVED * streams and found:
             yield Notice(kind, {"count": found, "of": streams})
 

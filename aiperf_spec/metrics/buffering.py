@@ -19,6 +19,19 @@ def came_in_one_read(record: RequestRecord) -> bool:
     return several and record.first_content_ns is not None and record.first_content_ns == record.last_content_ns
 
 
+def came_token_by_token(record: RequestRecord) -> bool:
+    """Say whether the engine sent the tokens of a step as chunks of their own, one right after the other.
+
+    Most gaps between chunks are then within a step: they are none of the engine's times. Known of requests with an
+    acceptance record alone.
+    """
+    gaps, found = record.chunk_gaps_ns or (), decoding(record)
+    if found is None or not found.accepted or len(gaps) + 1 <= found.steps + 1:
+        return False
+    within = sum(1 for gap in gaps if gap < _NEARLY_ZERO_NS)
+    return 10 * (len(gaps) + 1) >= 9 * found.tokens and 2 * within >= found.accepted
+
+
 def came_in_clumps(record: RequestRecord) -> bool:
     """Say whether a stream arrived as from a buffer: gaps of nearly 0, and a few large ones that hold all of the time.
 

@@ -240,6 +240,7 @@ class NoticeKind(StrEnum):
     CACHED_REPEATS = "cached_repeats"
     ONE_READ = "one_read"
     CLUMPS = "clumps"
+    TOKEN_CHUNKS = "token_chunks"
     INSECURE = "insecure"
     NO_SERVER_METRICS = "no_server_metrics"
     SERVER_METRICS_LOST = "server_metrics_lost"

@@ -17,6 +17,9 @@ _NO_TEXT = frozenset({"role", "name"})
 _SHOWN = 200
 """Characters of an unreadable event that its error message shows."""
 
+_IN_ITEMS = 3
+"""Keys of a path that leads to a field of each item of a list, such as ("choices", "*", "stats")."""
+
 Paths = tuple[tuple[str, ...], ...]
 
 
@@ -167,10 +170,19 @@ def _capture(obj: dict[str, Any], payload_paths: Paths) -> Any:
     taken = None
     for path in payload_paths:
         # Of several places below one key, the first that holds something counts: an engine may fill two.
-        if path[0] in obj and path[0] != taken:
+        first = path[0]
+        if first not in obj or first == taken:
+            continue
+        if len(path) == _IN_ITEMS and path[1] == "*":
+            # As `_collect` does, without its calls: every chunk has choices.
+            leaf, items = path[2], obj[first]
+            for item in items if isinstance(items, list) else ():
+                if isinstance(item, dict) and (value := item.get(leaf)) and isinstance(value, dict | list):
+                    found.append(value)
+        else:
             _collect(obj, path, 0, found)
-            if found:
-                taken = path[0]
+        if found:
+            taken = first
     if len(found) > 1:
         return found
     return found[0] if found else None
