@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,7 @@ from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
 from aiperf_spec.models.run import ErrorKind, RequestRecord
+from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.comparison_tables import compare_report
 from tests.bench.coverage import equal_run
 from tests.records import failed
@@ -166,6 +168,42 @@ def test_rates_of_different_drafters_are_not_compared(candidate: list[RequestRec
     assert rate.difference.estimate.reason is Missing.DIFFERENT_SHAPES
     assert rate.verdict is Verdict.NOT_JUDGED
     assert row(found, POOLED_LENGTH).difference.p is not None
+
+
+@pytest.mark.parametrize(
+    ("k", "accepted", "verdict"),
+    [(6, (3, 3, 2), Verdict.DIFFERENT), (3, (1, 0, 0), Verdict.DIFFERENT), (6, (1, 0, 0), Verdict.WORSE)],
+)
+def test_what_a_changed_k_does_by_itself_is_neither_better_nor_worse(
+    k: int, accepted: tuple[int, ...], verdict: Verdict
+) -> None:
+    base = [request(i, (2, 1, 1 + i % 2)) for i in range(12)]
+    found = against(base, [request(i, (*accepted, i % 2), k=k) for i in range(12)])
+    assert row(found, POOLED_LENGTH).verdict is verdict
+    assert [setup.draft_lengths for setup in found.setups] == [(4,), (k,)]
+    said = next(sentences(found))
+    assert ("differs, as k alone would make it" in said) == (verdict is Verdict.DIFFERENT)
+    assert ("is worse" in said) == (verdict is Verdict.WORSE)
+
+
+def test_a_sentence_says_what_each_question_comes_to_and_where() -> None:
+    base = [replace(each, category="ab"[i % 2]) for i, each in enumerate(simulated_run(3, 40))]
+    better = [replace(each, category="ab"[i % 2]) for i, each in enumerate(simulated_run(3, 40, shift=0.15))]
+    mixed = [after if after.category == "a" else before for before, after in zip(base, better, strict=True)]
+    length_said, itl, ttft = sentences(against(base, mixed))
+    assert re.fullmatch(r"Acceptance length is better: \d\.\d\d to \d\.\d\d, \+\d+\.\d %; better in a\.", length_said)
+    assert itl.startswith("ITL is not judged (")
+    assert ttft.startswith("TTFT is not judged (")
+    assert "Acceptance length shows no difference" in next(sentences(against(base, base)))
+
+
+def test_asking_an_engine_to_report_is_no_sampling() -> None:
+    run = simulated_run(3, 9)
+    asked = {"temperature": 0, "return_spec_tokens_details": True}
+    assert MismatchKind.SAMPLING not in kinds(against(run, run, sampling=asked))
+    found = against(run, run, sampling=asked | {"top_p": 0.5})
+    [said] = [each for each in found.mismatches if each.kind is MismatchKind.SAMPLING]
+    assert (said.base, said.candidate) == ("top_p not sent", "top_p 0.5")
 
 
 def test_categories_are_compared_each() -> None:

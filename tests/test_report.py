@@ -144,6 +144,18 @@ def test_paths_that_hold_no_run_are_named(tmp_path: Path) -> None:
         assert "Traceback" not in result.output
 
 
+def test_several_runs_stand_side_by_side_and_are_told_apart(tmp_path: Path) -> None:
+    for above in ("a", "b"):
+        copied(tmp_path / above / "run", SUMMARY, RECORDS)
+    result = report(tmp_path)
+    assert result.exit_code == 0, result.output
+    table = result.stdout[result.stdout.index("Runs side by side") :].splitlines()
+    assert [line.split()[:4] for line in table[4:6]] == [[f"{above}/run", "vLLM", "5", "16/16"] for above in "ab"]
+    assert "Latency" not in result.stdout
+    assert report(tmp_path, "--full").stdout.count("TTFT (ms)") == 2
+    assert result.stderr.splitlines()[-1].startswith("next: spec-profile compare ")
+
+
 def test_a_folder_given_twice_counts_once() -> None:
     (row,) = rows(report(PEER, PEER.parent, "--pool", "--format", "csv"))
     assert row["Pooled n"] == "16"

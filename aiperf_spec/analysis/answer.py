@@ -9,6 +9,7 @@ from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, exact_length, server_acceptance
+from aiperf_spec.metrics.pooled import PooledAcceptance
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.acceptance import DropReason
@@ -88,15 +89,14 @@ class Answer:
     """Of requests that reported no verify steps, where no others reported."""
 
 
-def reported_setup(summary: Summary) -> Setup:
+def reported_setup(pooled: PooledAcceptance) -> Setup:
     """Return what the responses of a run say of its server."""
-    pooled = summary.acceptance
     return Setup(engines=tuple(sorted(pooled.engines)), draft_lengths=tuple(sorted(pooled.draft_lengths)))
 
 
 def setup_of(result: RunResult, summary: Summary) -> Setup:
     """Return what the server ran: by its responses, else by its own pages."""
-    reported, drafter = reported_setup(summary), result.drafter
+    reported, drafter = reported_setup(summary.acceptance), result.drafter
     named = recognised(result.owned_by, known_engines())
     own_length = None if drafter is None else drafter.draft_length
     return Setup(

@@ -160,6 +160,7 @@ def _screens(
         # Whoever wants one metric from a pipe or in a file wants every column of it on one line.
         folded = width if on_terminal or plain else None
         yield matrix_report(matrix, intervals=display.intervals, width=folded, labels=labels), folded or _WIDE
+        yield Text(""), width
     if plain:
         yield table, width
 

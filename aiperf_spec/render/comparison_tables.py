@@ -10,6 +10,8 @@ from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, R
 from aiperf_spec.analysis.comparison.mismatches import Mismatch
 from aiperf_spec.analysis.comparison.pairing import Key, Pairing
 from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.render.answer import setup_parts
+from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import explained, interval, signed
 from aiperf_spec.render.text import middle, number, plural, printable
@@ -22,6 +24,7 @@ _VERDICTS = {
     Verdict.NONE_SHOWN: ("none shown", "dim"),
     Verdict.NOT_JUDGED: ("–", "dim"),
 }
+_DROPS = ("95 % interval", "base", "cand.")
 _UNMATCHED = 8
 """Prompts without a partner that are named; JSON has all."""
 
@@ -29,7 +32,13 @@ _UNMATCHED = 8
 def compare_report(comparisons: ComparisonSet) -> RenderableType:
     """Return every comparison of a set as tables."""
     parts = [part for comparison in comparisons.comparisons for part in _parts(comparison)]
-    return Renderables(spaced(parts), Text(method(comparisons), style="dim"))
+    said = [_said(comparison, several=len(comparisons.comparisons) > 1) for comparison in comparisons.comparisons]
+    return Renderables(spaced(parts), Text(method(comparisons), style="dim"), "", *said)
+
+
+def _said(comparison: Comparison, *, several: bool) -> Text:
+    lines = [f"{printable(comparison.candidate, 400)}:"] if several else []
+    return Text("\n".join([*lines, *sentences(comparison)]), style="bold")
 
 
 def comparison_report(comparison: Comparison) -> RenderableType:
@@ -38,9 +47,13 @@ def comparison_report(comparison: Comparison) -> RenderableType:
 
 
 def _parts(comparison: Comparison) -> Iterator[RenderableType]:
+    names = (("base       ", comparison.base), ("candidate  ", comparison.candidate))
+    sides = [
+        Text.assemble((side, "bold"), ", ".join([f"{printable(name, 400)}: {ended}", *setup_parts(setup)]))
+        for (side, name), ended, setup in zip(names, comparison.outcomes, comparison.setups, strict=True)
+    ]
     lines = [
-        Text.assemble(("base       ", "bold"), f"{printable(comparison.base, 400)}: {comparison.outcomes[0]}"),
-        Text.assemble(("candidate  ", "bold"), f"{printable(comparison.candidate, 400)}: {comparison.outcomes[1]}"),
+        *sides,
         *(Text(line) for line in _pairing(comparison.pairing)),
         *(Text.assemble(("misleads: ", "bold yellow"), mismatch_text(mismatch)) for mismatch in comparison.mismatches),
     ]
@@ -81,7 +94,7 @@ def _label(row: Row) -> str:
 
 def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str] | None = None) -> RenderableType:
     """Return rows with both values, the difference, its interval and the verdict."""
-    table = table_of((f"<{first}", "base", "cand.", "diff.", "95 % interval", "<verdict"))
+    table = table_of((f"<{first}", "base", "cand.", "diff.", "%", "95 % interval", "<verdict"), drops=_DROPS)
     reasons: dict[Missing, None] = {}
     for position, row in enumerate(rows):
         found = row.difference
@@ -93,6 +106,7 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
             number(found.base),
             number(found.candidate),
             signed(found.estimate.value),
+            signed(None if row.relative is None else 100 * row.relative, 1),
             interval(found.estimate),
             Text(verdict, style=style),
         )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from aiperf_spec.analysis.answer import Setup, reported_setup
 from aiperf_spec.analysis.clusters import Read, Terms, grouped, length_terms, measured, rate_terms
 from aiperf_spec.analysis.comparison.mismatches import (
     Mismatch,
@@ -26,6 +27,7 @@ from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.speed import accepted_terms, drafted_share, drafted_terms, step_terms
 from aiperf_spec.analysis.statistics import holm_adjusted
+from aiperf_spec.metrics.pooled import pool
 from aiperf_spec.metrics.summary import run_values
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
 from aiperf_spec.models.decoding import some_undrafted
@@ -87,6 +89,8 @@ class Comparison:
     pairing: Pairing
     outcomes: tuple[Outcomes, Outcomes]
     """How the requests of the base ended, and those of the candidate."""
+    setups: tuple[Setup, Setup]
+    """Engine and k of the base and of the candidate, by their responses."""
     mismatches: tuple[Mismatch, ...]
     rows: tuple[Row, ...]
     categories: dict[str, tuple[Row, ...]]
@@ -120,6 +124,8 @@ class _Metric:
 _OF_SHAPE = {"spec_decode_draft_acceptance_rate", "spec_decode_accepted_per_verified"}
 _HIGHER = {"output_token_throughput_per_user", "spec_decode_acceptance_length", *_OF_SHAPE}
 _OTHER_SHAPE = {MismatchKind.ENGINE, MismatchKind.DRAFT_LENGTH, MismatchKind.DRAFTER_SHAPE}
+_OF_LENGTH = {POOLED_LENGTH, "spec_decode_acceptance_length", "tokens_per_decode_step"}
+"""What a longer draft makes greater, and a shorter one smaller, whatever the drafter."""
 _PER_CATEGORY = (POOLED_LENGTH, "inter_token_latency")
 
 
@@ -218,6 +224,7 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
     found = tuple(mismatches(base, candidate, pairing))
     same_shape = not _OTHER_SHAPE & {mismatch.kind for mismatch in found}
     repeats = tuple([measured(each.records) for each in run.repeats or (run,)] for run in (base, candidate))
+    setups = reported_setup(pool(mine)), reported_setup(pool(theirs))
     metrics = _metrics(undrafted=any(some_undrafted(drafted_share(records).value) for records in (mine, theirs)))
 
     def rows_of(chosen: Sequence[_Metric], category: str | None = None) -> list[Row]:
@@ -228,7 +235,7 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
         pairs = pairing if category is None else pair_up(before, after, same_prompts=same)
         runs = tuple([of(records) for records in each] for each in repeats)
         given = (_row(metric, before, after, pairs, runs, same_shape=same_shape) for metric in chosen)
-        return [row for row in given if row is not None]
+        return [_unless_by_length(row, *setups) for row in given if row is not None]
 
     rows = [*rows_of(metrics), *_run_rows(repeats)]
     shared = grouped(mine, lambda record: record.category).keys() & grouped(theirs, lambda record: record.category)
@@ -237,7 +244,16 @@ def _compare_pair(base: Run, candidate: Run) -> Comparison:
     ends = outcomes(base), outcomes(candidate)
     if any(each.failed for each in ends):
         rows.append(_failures(*(each.failed for each in ends)))
-    return Comparison(base.name, candidate.name, pairing, ends, found, tuple(rows), categories)
+    return Comparison(base.name, candidate.name, pairing, ends, setups, found, tuple(rows), categories)
+
+
+def _unless_by_length(row: Row, base: Setup, candidate: Setup) -> Row:
+    """Return the row as neither better nor worse where the change of k alone would move it that way."""
+    value, lengths = row.difference.estimate.value, (base.draft_lengths, candidate.draft_lengths)
+    if row.tag not in _OF_LENGTH or not value or not all(len(each) == 1 for each in lengths):
+        return row
+    longer = lengths[1][0] - lengths[0][0]
+    return replace(row, better=Better.NEITHER) if longer * value > 0 else row
 
 
 def _failures(base: int, candidate: int) -> Row:

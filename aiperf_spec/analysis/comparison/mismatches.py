@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.pairing import Pairing
 from aiperf_spec.analysis.missing import Missing
@@ -159,9 +160,13 @@ def _settings_apart(mine: RunSettings, theirs: RunSettings) -> list[Mismatch]:
         found.append(Mismatch(MismatchKind.CONCURRENCY, before, after))
     if mine.sampling is not None and theirs.sampling is not None and mine.sampling != theirs.sampling:
         bodies = mine.sampling, theirs.sampling
-        keys = [key for key in sorted({*bodies[0], *bodies[1]}) if bodies[0].get(key) != bodies[1].get(key)]
-        shown = (", ".join(f"{key} {body.get(key, 'not sent')}" for key in keys) for body in bodies)
-        found.append(Mismatch(MismatchKind.SAMPLING, *shown))
+        # What asks an engine to report is no parameter of sampling.
+        asking = {key for engine in known_engines().values() for key in engine.request_inputs}
+        names = sorted({*bodies[0], *bodies[1]} - asking)
+        keys = [key for key in names if bodies[0].get(key) != bodies[1].get(key)]
+        if keys:
+            shown = (", ".join(f"{key} {body.get(key, 'not sent')}" for key in keys) for body in bodies)
+            found.append(Mismatch(MismatchKind.SAMPLING, *shown))
     return found
 
 

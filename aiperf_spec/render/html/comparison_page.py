@@ -59,7 +59,7 @@ def comparison_page(
             groups.append(Group(title="Gates", tables=[gates_table(gates[i], strict=strict, title="")]))
         groups.append(Group(note=method(comparisons)))
         sections.append(Section(f"{names[i + 1]} against {names[0]}", groups))
-    table = runs_table([RunRow(run.name, reported_setup(run.summary), run.summary) for run in runs])
+    table = runs_table([RunRow(run.name, reported_setup(run.summary.acceptance), run.summary) for run in runs])
     sections.append(Section("Runs side by side", [Group(tables=[table])]))
     if matrix is not None and (plot := category_forest(matrix)) is not None:
         folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]
