@@ -1,10 +1,9 @@
 """Profile speculative decoding on OpenAI-compatible inference servers.
 
 from aiperf_spec import ProfileConfig, profile
-from aiperf_spec.metrics import summarise
 
 result = profile(ProfileConfig(url="http://127.0.0.1:8000", model="my-model", concurrency=4))
-print(summarise(result.records).acceptance.length)
+print(result.summary.acceptance.length)
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
     from aiperf_spec.models.response import ParsedResponse
     from aiperf_spec.models.run import RequestRecord, RunResult
-    from aiperf_spec.profiling import profile
+    from aiperf_spec.profiling import ProfileResult, profile, profile_async
 
 _HOMES = {
     "DropReason": "aiperf_spec.models.acceptance",
@@ -30,20 +29,28 @@ _HOMES = {
     "RequestRecord": "aiperf_spec.models.run",
     "RunResult": "aiperf_spec.models.run",
     "SpecDecodeAcceptanceRecord": "aiperf_spec.models.acceptance",
+    "ProfileResult": "aiperf_spec.profiling",
     "profile": "aiperf_spec.profiling",
+    "profile_async": "aiperf_spec.profiling",
 }
 
 __all__ = [
     "DropReason",
     "ParsedResponse",
     "ProfileConfig",
+    "ProfileResult",
     "ReportSettings",
     "RequestRecord",
     "RunResult",
     "SpecDecodeAcceptanceRecord",
     "__version__",
     "profile",
+    "profile_async",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -2,246 +2,109 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-import uuid
-from array import array
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines, load_registry
-from aiperf_spec.client.client import Client, request_headers
-from aiperf_spec.config.redaction import Redactor
-from aiperf_spec.config.server_url import Server, split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
-from aiperf_spec.errors import ConfigError, SpecProfileError, standing_alone
-from aiperf_spec.load.event_loop import monitored_loop_lag, run_in_loop, running
-from aiperf_spec.load.failing import FailureWatch
-from aiperf_spec.load.model import find_model
-from aiperf_spec.load.notices import run_notices
-from aiperf_spec.load.open_files import allow_connections
-from aiperf_spec.load.plan import requests_of
-from aiperf_spec.load.readiness import wait_until_ready
-from aiperf_spec.load.requester import Requester, Sink
-from aiperf_spec.load.scheduler import PhaseRunner, Sender
-from aiperf_spec.load.stop import Stop
-from aiperf_spec.load.tokenizer import load_counter
-from aiperf_spec.models.drafter import ServerDrafter
-from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
-from aiperf_spec.models.server_metrics import ServerMetrics
-from aiperf_spec.server_metrics.reconciliation import reconcile
-from aiperf_spec.server_metrics.scraper import HURRIED_SECONDS, MetricsScraper
-from aiperf_spec.wire.request_body import build_body
-from aiperf_spec.workload.dataset import Workload, open_workload
+from aiperf_spec.errors import ConfigError, standing_alone
+from aiperf_spec.load.event_loop import run_in_loop
+from aiperf_spec.load.run import Hooks, first_request, measure_run
+from aiperf_spec.metrics.rows import request_row
+from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.models.run import RunResult
 
 if TYPE_CHECKING:
-    import httpx
+    from aiperf_spec.analysis.report import Analysis
 
-    from aiperf_spec.artifacts.write.writer import ArtifactWriter
+__all__ = ["Hooks", "ProfileResult", "first_request", "profile", "profile_async"]
 
 
-@dataclass(slots=True)
-class Hooks:
-    """What a caller takes part in.
+@dataclass(slots=True, frozen=True, kw_only=True, repr=False)
+class ProfileResult(RunResult):
+    """A run with its figures.
 
-    `on_plan` is told of the run once the model is known and before the first request: it may refuse by raising.
-    `writer` then opens the artifact folder, and gets every record as its request ends, after `sinks`. `on_stop` gets
-    the stop through which the run can be ended.
+    `analysis` is None where it could not be made; `faults` say why that is so, and which files could not be written.
     """
 
-    on_plan: Callable[[RunInfo], None] | None = None
-    writer: ArtifactWriter | None = None
-    sinks: Sequence[Sink] = ()
-    on_stop: Callable[[Stop], None] | None = None
-    watch: Callable[[Callable[[], int]], Coroutine[Any, Any, None]] | None = None
-    """Runs beside the phases and is cancelled after them; is handed what tells how many requests are in flight."""
-    transport: httpx.AsyncBaseTransport | None = None
-    clock: Callable[[], int] = field(default=time.perf_counter_ns)
+    summary: Summary
+    analysis: Analysis | None = None
+
+    def __repr__(self) -> str:
+        """Say in a line what a notebook would show."""
+        summary, length = self.summary, None if self.analysis is None else self.analysis.run.length
+        found = [f"{summary.succeeded} of {summary.succeeded + summary.failed} requests succeeded"]
+        if length is not None and length.value is not None:
+            found.append(f"acceptance length {length.value:.2f}")
+            if length.low is not None and length.high is not None:
+                found.append(f"95 % interval {length.low:.2f} to {length.high:.2f} over {length.n} prompts")
+        found += [fault.message for fault in self.faults]
+        return f"<ProfileResult {self.model}: {'; '.join(found)}>"
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return a flat row for each profiled request, in order, as `pandas.DataFrame` and `polars.DataFrame` take it.
+
+        Keys are the tags of the files, values numbers, texts or None; see `request_row`.
+        """
+        return [request_row(record) for record in self.profiled()]
 
 
-def first_request(config: ProfileConfig) -> tuple[str, dict[str, str], dict[str, Any]]:
-    """Return URL, headers and body of a run's first request, without sending anything; secrets are redacted."""
-    server = split_endpoint(config.url)
-    body = _first_body(config, open_workload(config))
-    headers = {**request_headers(config, server), "x-request-id": "<one a request>"}
-    url = server.endpoint(config.endpoint_type).partition("?")[0] + ("?..." if server.query else "")
-    redactor = Redactor(config, server)
-    return url, redactor.headers(headers), redactor.value(body)
-
-
-def _first_body(config: ProfileConfig, workload: Workload) -> dict[str, Any]:
-    prompts = tuple(itertools.islice(workload.ordered(), config.batch_size_text))
-    body = build_body(config, config.model or "<the model that /v1/models lists>", prompts)
-    try:
-        orjson.dumps(body)
-    except TypeError as error:
-        raise ConfigError(f"the request body cannot be written as JSON: {error}") from None
-    return body
-
-
-def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportSettings | None = None) -> RunResult:
-    """Profile a server and return the run: every record, and what is to be said of them.
+def profile(config: ProfileConfig, hooks: Hooks | None = None, settings: ReportSettings | None = None) -> ProfileResult:
+    """Profile a server and return the run: every record, its figures, and what is to be said of them.
 
     Writes the artifact folder where `config.artifact_dir` names one, with the analysis that `settings` ask for. Raises
-    a `SpecProfileError` for what keeps the run from starting, and for a file that could not be written after it; failed
-    requests are records, not exceptions. `aiperf_spec.metrics.summarise(result.records)` gives the figures,
-    `aiperf_spec.analysis.analyse(result.records, settings)` the analysis.
+    a `SpecProfileError` for what keeps the run from starting. Failed requests are records, and what fails after the
+    last of them is told by the result's `faults`: neither costs what was measured.
     """
-    hooks = hooks or Hooks()
+    # Outside of the handler: what is raised in it would have the missing loop for its context.
+    try:
+        within = asyncio.get_running_loop() is not None
+    except RuntimeError:
+        within = False
+    if within:
+        raise ConfigError(
+            "profile() cannot run inside a running event loop, such as a notebook's", "await profile_async(...) instead"
+        )
+    with _recipe(config, hooks, settings) as (hooks, finished):
+        return finished(run_in_loop(measure_run(config, hooks)))
+
+
+async def profile_async(
+    config: ProfileConfig, hooks: Hooks | None = None, settings: ReportSettings | None = None
+) -> ProfileResult:
+    """Do what `profile` does, within the caller's event loop."""
+    with _recipe(config, hooks, settings) as (hooks, finished):
+        return finished(await measure_run(config, hooks))
+
+
+@contextmanager
+def _recipe(
+    config: ProfileConfig, hooks: Hooks | None, settings: ReportSettings | None
+) -> Iterator[tuple[Hooks, Callable[[RunResult], ProfileResult]]]:
+    """Yield the hooks of a run, and what summarises, analyses and writes it."""
+    from aiperf_spec.artifacts.read.baseline import load_baseline
+
+    settings, hooks = settings or ReportSettings(), hooks or Hooks()
+    finished = partial(_finished, settings=settings, baseline=load_baseline(settings))
     if hooks.writer is not None or config.artifact_dir is None:
-        return run_in_loop(profile_async(config, hooks))
-    from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
+        yield hooks, partial(finished, writer=hooks.writer)
+        return
     from aiperf_spec.artifacts.write.writer import ArtifactWriter
-    from aiperf_spec.metrics.summary import summarise
 
-    settings = settings or ReportSettings()
-    baseline, analysis = load_baseline(settings), None
-    faults: list[SpecProfileError] = []
     with ArtifactWriter(config, settings) as writer:
-        run = run_in_loop(profile_async(config, replace(hooks, writer=writer)))
-        summary = summarise(run.records, unsent=run.unsent)
-        with standing_alone("the analysis", faults):
-            analysis = analysed(run.records, settings, baseline, partial(settings_of, run, summary))
+        yield replace(hooks, writer=writer), partial(finished, writer=writer)
+
+
+def _finished(run: RunResult, *, settings: ReportSettings, baseline: Any, writer: Any) -> ProfileResult:
+    from aiperf_spec.artifacts.read.baseline import analysed, settings_of
+
+    summary, analysis, faults = summarise(run.records, unsent=run.unsent), None, [*run.faults]
+    with standing_alone("the analysis", faults):
+        analysis = analysed(run.records, settings, baseline, partial(settings_of, run, summary))
+    if writer is not None:
         faults += writer.finish(run, summary, analysis)
-    if faults:
-        raise faults[0]
-    return run
-
-
-async def profile_async(config: ProfileConfig, hooks: Hooks) -> RunResult:
-    """Run within the caller's event loop; see `profile`. Writes records alone, and those only with a writer given."""
-    server = split_endpoint(config.url)
-    workload = open_workload(config)
-    _first_body(config, workload)  # which raises where it cannot be sent
-    counter = None if config.tokenizer is None else load_counter(config.tokenizer)
-    registry = load_registry()
-    redactor = Redactor(config, server)
-    allow_connections(config)
-    stop = Stop()
-    if hooks.on_stop is not None:
-        hooks.on_stop(stop)
-    async with Client(config, server, transport=hooks.transport, clock=hooks.clock) as client:
-        await stop.unless(wait_until_ready(config, server, client, redactor))
-        # Stopped by now, a run still shows and writes that it sent nothing, where its model can be known.
-        found = await stop.unless(find_model(config, server, client, redactor), HURRIED_SECONDS)
-        model, owned_by = found.name, found.owned_by
-        info = RunInfo(
-            config=config,
-            url=server.base,
-            model=redactor.text(model),
-            owned_by=None if owned_by is None else redactor.text(owned_by),
-            dataset=workload.info,
-            wall_offset_ns=time.time_ns() - hooks.clock(),
-            run_id=uuid.uuid4().hex[:12],
-            drafter=await stop.unless(_drafter(server, client, redactor, owned_by), HURRIED_SECONDS),
-        )
-        if hooks.on_plan is not None:
-            hooks.on_plan(info)
-        folder = None if hooks.writer is None else hooks.writer.open(info)
-        records: list[RequestRecord] = []
-        watch = FailureWatch(config, found, requests_of(config, workload.info, Phase.PROFILING))
-
-        def sink(record: RequestRecord) -> None:
-            if info.drafter is not None and record.acceptance is not None:
-                record.acceptance = info.drafter.completed(record.acceptance)
-            for each in hooks.sinks:
-                each(record)
-            if hooks.writer is not None:
-                hooks.writer.append(record)
-                # What went over the wire is in the file from then on: a run cannot hold all of it.
-                record = record if record.raw is None else replace(record, raw=None)
-            records.append(record)
-            if (failure := watch.look(record)) is not None:
-                stop.give_up(failure)
-
-        requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
-        phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
-        async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
-            sent = await _send(phase_runner, model, hooks, scraper)
-            # From here on nothing that goes wrong may cost what was measured.
-            faults: list[SpecProfileError] = []
-            metrics = reconciliation = None
-            with standing_alone("the comparison with the server's counters", faults):
-                metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stop.reason is not None)
-                reconciliation = None if metrics is None else reconcile(records, metrics)
-        info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
-        run = RunResult(
-            **{known.name: getattr(info, known.name) for known in fields(info)},
-            records=records,
-            unsent=phase_runner.unsent,
-            loop_lags_ns=sent.lags_ns,
-            stopped_by=stop.signal,
-            failure=sent.failure or stop.failure or watch.verdict(),
-            artifact_dir=folder,
-            server_metrics=metrics,
-            reconciliation=reconciliation,
-            faults=faults,
-        )
-        warnings = list(dict.fromkeys(map(redactor.text, [*registry.warnings, *sent.warnings])))
-    notices = scraper.notices
-    with standing_alone("the list of notices", faults):
-        own = run_notices(run, proxy=client.proxy, adapter_warnings=warnings, handover_ns=sent.handover_ns)
-        notices = [*own, *notices]
-    return replace(run, notices=notices)
-
-
-@dataclass(slots=True)
-class _Sent:
-    """How sending went; the last two are of worker processes."""
-
-    failure: SpecProfileError | None
-    lags_ns: array[int]
-    handover_ns: Sequence[int] = ()
-    warnings: Sequence[str] = ()
-
-
-async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: MetricsScraper) -> _Sent:
-    """Run the phases, from this process or from several."""
-    config, stop, sender = phase_runner.config, phase_runner.stop, phase_runner.sender
-
-    def watching(sender: Sender) -> AbstractAsyncContextManager[object]:
-        return nullcontext() if hooks.watch is None else running(hooks.watch(lambda: sender.in_flight))
-
-    async def run_phases() -> SpecProfileError | None:
-        for phase in (Phase.WARMUP, Phase.PROFILING):
-            if phase is Phase.PROFILING and stop.reason is None:
-                await scraper.begin(stop.wait, settle=bool(config.warmup_request_count or config.ready_timeout))
-            if stop.reason is None and (failure := await phase_runner.run(phase, hooks.clock())) is not None:
-                return failure
-        return None
-
-    if config.workers == 1 or stop.reason is not None:
-        async with monitored_loop_lag(hooks.clock) as lags_ns, watching(sender):
-            return _Sent(await run_phases(), lags_ns)
-    from aiperf_spec.load.worker_processes import WorkerProcesses
-
-    async with WorkerProcesses(config, model, stop) as processes, watching(processes):
-        phase_runner.sender = processes
-        failure = await run_phases()
-    return _Sent(failure or processes.failure, processes.lags_ns, processes.handover_ns, processes.warnings)
-
-
-async def _server_metrics(
-    records: Sequence[RequestRecord], scraper: MetricsScraper, wall_offset_ns: int, *, hurry: bool
-) -> ServerMetrics | None:
-    profiled = [record for record in records if record.phase is Phase.PROFILING]
-    if not profiled:
-        return None
-    start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
-    return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
-
-
-async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by: str | None) -> ServerDrafter | None:
-    engines = known_engines()
-    name = recognised(owned_by, engines)
-    if name is None or engines[name].settings_path is None:
-        return None
-    settings = await client.get_json(f"{server.root}{engines[name].settings_path}")
-    found = engines[name].drafter.read(name, settings) if isinstance(settings, dict) else None
-    return found if found is None or found.method is None else replace(found, method=redactor.text(found.method))
+    known = {field.name: getattr(run, field.name) for field in fields(run)}
+    return ProfileResult(**{**known, "faults": faults}, summary=summary, analysis=analysis)

@@ -6,15 +6,17 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import httpx
+import orjson
 import pytest
 
-from aiperf_spec import ProfileConfig, profile
+import aiperf_spec
+from aiperf_spec import ProfileConfig, profile, profile_async
 from aiperf_spec.analysis import analyse
 from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ArtifactError, ConfigError
 from aiperf_spec.metrics import summarise
+from aiperf_spec.metrics.table import RECORD_METRICS
 from aiperf_spec.profiling import Hooks
-from tests.answering import OK
 from tests.derive_expected import WIRE
 
 SENT: list[httpx.Request] = []
@@ -77,7 +79,54 @@ def test_no_link_in_the_folder_is_followed(name: str, hooks: Hooks, tmp_path: Pa
     assert len((out / "profile_export.jsonl").read_bytes().splitlines()) == 1
 
 
-async def test_within_a_running_loop() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=OK))
-    config = ProfileConfig(url="http://h", model="m", request_count=1, streaming=False, server_metrics=False)
-    assert profile(config, Hooks(transport=transport)).records[0].succeeded
+def test_a_result_has_its_figures_and_says_them_in_a_line(hooks: Hooks) -> None:
+    result = profile(ProfileConfig(url="h:1", request_count=6, server_metrics=False), hooks)
+    assert result.summary == summarise(result.records, unsent=0)
+    assert result.analysis is not None
+    assert result.analysis.run.length == analyse(result.records).run.length
+    assert repr(result).startswith("<ProfileResult m: 6 of 6 requests succeeded; acceptance length ")
+    assert len(repr(result)) < 200
+
+
+def test_rows_are_flat_and_have_every_metric() -> None:
+    def sometimes(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(500) if request.method == "POST" and len(SENT) == 2 else answer(request)
+
+    SENT.clear()
+    config = ProfileConfig(url="h:1", request_count=3, server_metrics=False)
+    rows = profile(config, Hooks(transport=httpx.MockTransport(sometimes))).to_dicts()
+    assert [row["error"] for row in rows] == [None, None, "http_status"]
+    assert [row["index"] for row in rows] == [0, 1, 2]
+    for row in rows:
+        assert {metric.tag for metric in RECORD_METRICS} <= row.keys()
+        assert all(isinstance(value, str | int | float | None) for value in row.values())
+        assert (row["spec_decode_acceptance_length"] is None) == (row["error"] is not None)
+    orjson.dumps(rows)
+
+
+async def test_within_a_running_loop_it_is_awaited(hooks: Hooks) -> None:
+    config = ProfileConfig(url="h:1", request_count=2, server_metrics=False)
+    with pytest.raises(ConfigError, match="running event loop") as caught:
+        profile(config, hooks)
+    assert "profile_async" in (caught.value.remedy or "")
+    assert SENT == []
+    result = await profile_async(config, hooks)
+    assert result.summary.succeeded == 2
+
+
+def test_what_cannot_be_written_costs_no_result(hooks: Hooks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*values: object, **more: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("aiperf_spec.artifacts.write.writer.summary_json", full)
+    config = ProfileConfig(url="h:1", request_count=2, server_metrics=False, artifact_dir=tmp_path / "run")
+    result = profile(config, hooks)
+    assert result.summary.succeeded == 2
+    assert any("No space left" in fault.message for fault in result.faults)
+    assert "No space left" in repr(result)
+
+
+def test_the_package_lists_its_public_names_alone() -> None:
+    assert dir(aiperf_spec) == sorted(aiperf_spec.__all__)
+    for name in aiperf_spec.__all__:
+        assert getattr(aiperf_spec, name) is not None

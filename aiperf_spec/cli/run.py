@@ -14,7 +14,6 @@ from rich.text import Text
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.names import SUMMARY_JSON
 from aiperf_spec.artifacts.read.answers import load_answers
-from aiperf_spec.artifacts.read.baseline import analysed, load_baseline, settings_of
 from aiperf_spec.artifacts.write.summary_files import summary_json
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.interrupt import say_at_once, signals_put_back, tell_signals_to
@@ -25,7 +24,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, NoContactError, SpecProfileError, standing_alone
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.stop import Stop
-from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
 from aiperf_spec.profiling import Hooks, first_request, profile
@@ -84,7 +83,6 @@ def _judge(settings: ReportSettings, source: ReportSource) -> Callable[[Measured
 
 def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -> MeasuredRun:
     """Profile, summarise, analyse and write; what cannot be written is told, and the rest stands."""
-    baseline = load_baseline(settings)
     # rich reads how wide characters are from a file, for which there may be no descriptor left at the end.
     cell_len("\u4f60")
     with ArtifactWriter(config, settings) as writer, Display(stderr(), config, ui) as display:
@@ -99,13 +97,8 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
             on_stop=partial(stop_on_signals, kept=writer.kept),
             watch=display.watch,
         )
-        result = profile(config, hooks)
-        summary, analysis = summarise(result.records, unsent=result.unsent), None
-        faults = [*result.faults]
-        with standing_alone("the analysis", faults):
-            analysis = analysed(result.records, settings, baseline, partial(settings_of, result, summary))
-        faults += writer.finish(result, summary, analysis)
-    return MeasuredRun(result, summary, analysis, faults)
+        result = profile(config, hooks, settings)
+    return MeasuredRun(result, result.summary, result.analysis, [*result.faults])
 
 
 def stop_on_signals(stop: Stop, kept: Callable[[], str]) -> None:

@@ -7,7 +7,6 @@ import gc
 from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -19,22 +18,7 @@ _BEAT_SECONDS = 0.02
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere.
-
-    Within a running loop, such as a notebook's, it runs in a thread of its own, and the caller waits for it.
-    """
-    # Outside of the handler: what is raised in it would have the missing loop for its context.
-    try:
-        within = asyncio.get_running_loop() is not None
-    except RuntimeError:
-        within = False
-    if not within:
-        return _run(coroutine)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_run, coroutine).result()
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on uvloop where the platform has it, on asyncio's own loop elsewhere."""
     results: list[T] = []
 
     async def keep_result() -> None:
