@@ -267,7 +267,7 @@ def test_a_closed_pipe_is_no_error(simulate: Simulate, tmp_path: Path) -> None:
         " | head -n 1; echo ${PIPESTATUS[0]}"
     )
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.splitlines()[0].startswith("Model")
+    assert ran.stdout.splitlines()[0].startswith("Server")
     assert ran.stdout.splitlines()[-1] == "0"
     assert "Traceback" not in ran.stderr
     assert "Broken" not in ran.stderr
@@ -347,7 +347,7 @@ def test_descriptors_that_are_used_up_cost_files_alone(workers: str, simulate: S
     command = [sys.executable, "-c", USED_UP, "--url", simulate("vllm").url, *load, "--artifact-dir", str(out)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ran.returncode == 1
-    assert "12 of 12 requests succeeded" in ran.stdout
+    assert "12 of 12 succeeded and reported" in ran.stdout
     assert "Traceback" not in ran.stderr
     assert [line for line in ran.stderr.splitlines() if line.startswith("error:")] == [
         f"error: '{out}/profile_export_aiperf.json' could not be written: Too many open files"
