@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.analysis.category_totals import CategoryTotals
@@ -229,3 +230,28 @@ def test_a_server_that_does_not_count_its_proposals_has_no_rate(
     assert "3/–" in console.file.getvalue()  # type: ignore[attr-defined]
     figures = run_figures(RunFolder(tmp_path / "run"), ReportMetric.ACCEPT_RATE, ReportSource.RECORDS)
     assert {pool.rate().value for pool in figures.pools.values()} == {None}
+
+
+LLAMA_CPP = LlamaCppAdapter.engine_description.drafter
+SLOT = {"id": 0, "n_ctx": 2048, "speculative": True, "is_processing": False}
+"""As llama-server b11434 answers on /slots before its first request."""
+
+
+@pytest.mark.parametrize(
+    ("page", "method"),
+    [
+        ([{**SLOT, "params": {"speculative.types": "none,draft-simple"}}], "draft-simple"),
+        ([{**SLOT, "params": {"speculative.types": "none,draft-mtp,ngram-mod"}}], "draft-mtp,ngram-mod"),
+        ([{**SLOT, "speculative": False, "params": {"speculative.types": "none,draft-simple"}}], None),
+        ([{**SLOT, "speculative": False}], None),
+    ],
+)
+def test_llama_cpps_slots_say_how_it_drafts(page: Any, method: str | None) -> None:
+    found = LLAMA_CPP.read("llama_cpp", page)
+    assert found is not None
+    assert (found.engine, found.method, found.draft_length) == ("llama_cpp", method, None)
+
+
+@pytest.mark.parametrize("page", [[SLOT], [], [3], None, "x", {"error": {"code": 501}}, [{**SLOT, "params": []}]])
+def test_slots_that_do_not_say_so_leave_it_open(page: Any) -> None:
+    assert LLAMA_CPP.read("llama_cpp", page) is None

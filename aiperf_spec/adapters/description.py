@@ -114,21 +114,36 @@ class DrafterFields:
     """Keys of the engine's page of settings that say how it drafts; see `ServerDrafter`, None for what it does not say.
 
     A server without a drafter has null or "none" as its `method`. `chains` are the methods that draft token by token.
+    Of a page that is a list, the first item is read.
     """
 
     method: str
+    enabled: str | None = None
+    """A key that is false where there is no drafter, whatever the method."""
+    within: str | None = None
+    """A key of the page under which an object holds the others, but for `enabled`."""
     depth: str | None = None
     branches: str | None = None
     verified: str | None = None
     adaptive: str | None = None
     chains: frozenset[str] = frozenset()
 
-    def read(self, engine: str, settings: Mapping[str, Any]) -> ServerDrafter | None:
+    def read(self, engine: str, page: Any) -> ServerDrafter | None:
         """Return what such a page says; None where it does not name a method. `engine` is the adapter's name."""
+        settings = page[0] if isinstance(page, list) and page else page
+        if not isinstance(settings, Mapping):
+            return None
+        if self.enabled is not None and settings.get(self.enabled) is False:
+            return ServerDrafter(engine=engine, method=None)
+        settings = settings if self.within is None else settings.get(self.within)
+        if not isinstance(settings, Mapping):
+            return None
         method = settings.get(self.method, 0)
         if method is not None and not isinstance(method, str):
             return None
-        if method is None or method.lower() in ("", "none"):
+        # Of a list of methods, "none" is none of them.
+        method = ",".join(each for each in (method or "").split(",") if each.lower() not in ("", "none"))
+        if not method:
             return ServerDrafter(engine=engine, method=None)
         depth, branches, verified = (
             value if key and type(value := settings.get(key)) is int and value > 0 else None

@@ -9,7 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields, TimingFields
+from aiperf_spec.adapters.description import (
+    DrafterFields,
+    EngineCounters,
+    EngineDescription,
+    PayloadFields,
+    TimingFields,
+)
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
 from aiperf_spec.models.response import ParsedResponse, last_usage
@@ -40,6 +46,13 @@ class LlamaCppAdapter:
         drafts_chains=True,
         version_path="/props",
         version_key="build_info",
+        # It says at once whether there is a drafter, and which one since its first request.
+        settings_path="/slots",
+        drafter=DrafterFields(
+            method="speculative.types",
+            enabled="speculative",
+            within="params",
+        ),
         counters=EngineCounters(
             verify_steps="llamacpp:spec_decode_num_drafts",
             proposed_drafts="llamacpp:spec_decode_num_draft_tokens",

@@ -217,5 +217,5 @@ async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by:
     if name is None or engines[name].settings_path is None:
         return None
     settings = await client.get_json(f"{server.root}{engines[name].settings_path}")
-    found = engines[name].drafter.read(name, settings) if isinstance(settings, dict) else None
+    found = engines[name].drafter.read(name, settings)
     return found if found is None or found.method is None else replace(found, method=redactor.text(found.method))

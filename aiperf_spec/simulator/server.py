@@ -43,7 +43,7 @@ class Simulator:
 
     async def settings(self, request: web.Request) -> web.Response:
         """Answer GET on the page of the engine's settings."""
-        settings = self.engine.settings()
+        settings = self.engine.settings(request.path)
         return await self.not_found(request) if settings is None else _json(settings)
 
     async def health(self, request: web.Request) -> web.Response:
@@ -157,7 +157,8 @@ def create_app(config: SimulatorConfig) -> web.Application:
     app.router.add_post("/v1/completions", simulator.generate)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
-    app.router.add_get(simulator.engine.settings_path, simulator.settings)
+    for path in simulator.engine.settings_paths:
+        app.router.add_get(path, simulator.settings)
     app.router.add_get("/metrics", simulator.metrics)
     if config.engine == "tensorrt_llm":
         app.router.add_get("/prometheus/metrics", simulator.metrics)

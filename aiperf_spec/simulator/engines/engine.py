@@ -25,7 +25,7 @@ class Engine(ABC):
     owner: ClassVar[str]
     """What it gives as the owner of a model."""
     id_formats: ClassVar[Mapping[Endpoint, str]]
-    settings_path: ClassVar[str] = "/server_info"
+    settings_paths: ClassVar[tuple[str, ...]] = ("/server_info",)
     # Whether what follows the content is still sent after an error in the middle of a stream.
     trailer_after_error: ClassVar[bool] = False
 
@@ -81,8 +81,8 @@ class Engine(ABC):
         """Return what the engine adds to a model card."""
         return {}
 
-    def settings(self) -> Payload | None:
-        """Shape the answer of GET on `settings_path`; None where the engine has no such page."""
+    def settings(self, path: str) -> Payload | list[Payload] | None:
+        """Shape the answer of GET on one of `settings_paths`; None where the engine has no such page."""
         return None
 
     def refuse(self, message: str, status: int = 400, param: str | None = None) -> RejectedError:

@@ -21,7 +21,7 @@ class LlamaCppEngine(Engine):
 
     owner = "llamacpp"
     id_formats: ClassVar[Mapping[Endpoint, str]] = {"chat": "chatcmpl-{:.32}", "completions": "chatcmpl-{:.32}"}
-    settings_path = "/props"
+    settings_paths = ("/props", "/slots")
 
     def error(self, message: str, kind: str, status: int, param: str | None = None) -> Payload:
         """Shape an error body: wrapped in an `error` object, without the field's name."""
@@ -48,8 +48,12 @@ class LlamaCppEngine(Engine):
         """Return what llama.cpp adds to a model card."""
         return {"aliases": [self.config.model], "tags": [], "meta": {"n_ctx": self.config.max_model_len}}
 
-    def settings(self) -> Payload:
-        """Shape the answer of GET /props, which does not say how the server drafts."""
+    def settings(self, path: str) -> Payload | list[Payload]:
+        """Shape the answers of GET /props, which does not say how the server drafts, and of /slots, which does."""
+        if path == "/slots":
+            params = {"speculative.types": "none,draft-simple", "timings_per_token": False}
+            slot = {"n_ctx": self.config.max_model_len, "speculative": True, "is_processing": False, "params": params}
+            return [{"id": number} | slot for number in range(4)]
         params = {"speculative.types": "none", "timings_per_token": False}
         return {
             "default_generation_settings": {"params": params, "n_ctx": self.config.max_model_len},

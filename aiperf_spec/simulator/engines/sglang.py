@@ -58,7 +58,7 @@ class SglangEngine(Engine):
         """Return what SGLang adds to a model card."""
         return {"root": self.config.model, "parent": None, "max_model_len": self.config.max_model_len}
 
-    def settings(self) -> Payload:
+    def settings(self, path: str) -> Payload:
         """Return what SGLang says of its drafter: a chain of draft tokens."""
         return {
             "model_path": self.config.model,
