@@ -28,7 +28,12 @@ def invoke(*arguments: str) -> Result:
         (("--url", "x", "--concurrency", "abc"), "--concurrency 'abc': must be a whole number", ""),
         (("--url", "x", "--concurrency", "0"), "--concurrency 0: must be at least 1", ""),
         (("simulate", "--port", "70000"), "--port '70000': must be at most 65535", ""),
-        (("report", "x", "--metric", "rate"), "--metric: 'rate' is not one of 'accept_length'", ""),
+        (("report", "x", "--source", "rate"), "--source: 'rate' is not one of 'auto'", ""),
+        (
+            ("report", "x", "--metric", "accept_rat"),
+            "--metric 'accept_rat': no metric is named 'accept_rat'",
+            "the nearest name is accept_rate",
+        ),
         (("report",), "PATH... is missing", "spec-profile report --help"),
         (("adapters", "x"), "got unexpected extra argument(s) (x)", "spec-profile adapters --help"),
         (("repor", "x"), "there is no command 'repor'", "did you mean report?"),

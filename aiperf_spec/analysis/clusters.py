@@ -21,6 +21,13 @@ def measured(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     return sorted(good, key=lambda record: record.index)
 
 
+def overlap(runs: Iterable[Sequence[RequestRecord]]) -> bool:
+    """Say whether there is a time at which all runs that measured anything were under way."""
+    good = [found for records in runs if (found := measured(records))]
+    starts, ends = [min(r.start_ns for r in run) for run in good], [max(r.end_ns for r in run) for run in good]
+    return not good or max(starts) < min(ends)
+
+
 def prompt_of(record: RequestRecord) -> str:
     """Return what tells a record's prompt from others."""
     return prompt_key(record.prompt_hash, record.prompt_id, record.index)

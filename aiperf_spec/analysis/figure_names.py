@@ -7,18 +7,23 @@ import re
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME
+from aiperf_spec.config.choices import ReportMetric
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
-from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS
+from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
 
 FLAGS = ("reconciled",)
 """Names whose value is true or false, handed in by who knows them."""
 _PREFIX = "spec_decode_"
+_METRICS: dict[str, RecordMetric | RunMetric] = {
+    **{metric.tag: metric for metric in RECORD_METRICS},
+    **{metric.tag: metric for metric in RUN_METRICS},
+}
 _OF_REQUESTS = {*(metric.tag for metric in RECORD_METRICS), LOOP_LAG}
 """Tags of many values, which have statistics."""
 _KNOWN = {
-    *_OF_REQUESTS,
-    *(metric.tag for metric in RUN_METRICS),
+    *_METRICS,
+    LOOP_LAG,
     *("error_rate", "coverage_of_requests", "coverage", STEP_TIME),
     *FLAGS,
 }
@@ -67,6 +72,34 @@ class FigureName:
         """Whether its value is true or false."""
         return self.tag in FLAGS
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is a duration of the whole run, or something per second of it."""
+        metric = _METRICS.get(self.tag)
+        return isinstance(metric, RunMetric) and metric.is_timed
+
+    @property
+    def unit(self) -> str:
+        """Its unit, as files write it."""
+        metric = _METRICS.get(self.tag)
+        return metric.unit if metric else "ms" if self.tag in (STEP_TIME, LOOP_LAG) else "ratio"
+
+    @property
+    def title(self) -> str:
+        """Its name for people, with its statistic and its unit."""
+        metric = _METRICS.get(self.tag)
+        if metric is None:
+            name = self.tag.replace("_", " ").capitalize()
+        else:
+            # Tables call latencies TTFT and ITL; other labels mean little outside their table.
+            name = metric.label if metric.group is Group.LATENCY and metric.unit == "ms" else metric.header
+        unit = "" if self.unit in ("ratio", "count") else f" ({self.unit})"
+        return f"{name}, {self.statistic}{unit}" if self.statistic else f"{name}{unit}"
+
+    def __str__(self) -> str:
+        """Return its name as gates and `--metric` take it."""
+        return f"{self.tag}.{self.statistic}" if self.statistic else self.tag
+
 
 def resolve(metric: str, statistic: str | None, category: str | None) -> FigureName:
     """Return the figure that a name means; raise `ConfigError` naming the nearest right one.
@@ -96,3 +129,28 @@ def resolve(metric: str, statistic: str | None, category: str | None) -> FigureN
     if category is not None and tag == LOOP_LAG:
         raise ConfigError(f"{metric} is a figure of the whole run, not of a category", f"write {metric} alone")
     return FigureName(tag, chosen, category)
+
+
+_SUMMED = {
+    POOLED_LENGTH: ReportMetric.ACCEPT_LENGTH,
+    POOLED_RATE: ReportMetric.ACCEPT_RATE,
+    "output_token_throughput": ReportMetric.THROUGHPUT,
+}
+
+
+def parse_metric(text: str) -> ReportMetric | FigureName:
+    """Return what `--metric NAME[.STATISTIC]` means: a `ReportMetric` by any of its names, or another figure.
+
+    Raises `ConfigError` naming the nearest right name.
+    """
+    if "[" in text:
+        raise ConfigError(f"--metric {text!r} names a category", "leave it out: every category has a column")
+    # A dot before a space belongs to a name, such as "Draft accept. rate".
+    metric, *statistic = re.split(r"\.(?=\w+\Z)", text)
+    try:
+        name = resolve(metric, statistic[0] if statistic else None, None)
+    except ConfigError as error:
+        raise ConfigError(f"--metric {text!r}: {error.message}", error.remedy) from None
+    if name.is_flag:
+        raise ConfigError(f"--metric {text!r} is true or false, not a number", f"use --require '{name} == true'")
+    return _SUMMED.get(name.tag, name)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from statistics import fmean
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
+from aiperf_spec.analysis.clusters import measured, overlap
+from aiperf_spec.analysis.figure_names import FigureName
+from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
+from aiperf_spec.metrics.table import RECORD_METRICS
+from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 
 CONVENTIONAL: tuple[str, ...] = (
@@ -21,6 +28,7 @@ CONVENTIONAL: tuple[str, ...] = (
 """SPEED-Bench's qualitative categories and throughput tiers, then the benchmarks of acceptance length."""
 WHOLE_RUN = "all"
 """The column of a run that has no category."""
+_RECORD = {metric.tag: metric for metric in RECORD_METRICS}
 
 
 @dataclass(slots=True)
@@ -50,12 +58,57 @@ class Cell:
     prompts: int | None = None
 
 
+class FigureCells:
+    """One figure of the records of a run, or of several runs together, by column. It never changes.
+
+    `parts` holds the records of each run, and the column of those that have no category.
+    """
+
+    def __init__(self, name: FigureName, parts: Sequence[tuple[str, Sequence[RequestRecord]]]) -> None:
+        self._name = name
+        self._parts = parts
+
+    def __deepcopy__(self, memo: object) -> FigureCells:
+        """Return itself, for records are many."""
+        return self
+
+    def together_with(self, other: FigureCells) -> FigureCells:
+        """Return the same figure of both runs' records."""
+        return FigureCells(self._name, [*self._parts, *other._parts])
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """The figure of each column; what is made of the run's duration has one column for each run."""
+        found: dict[str, list[RequestRecord]] = {}
+        for column, records in self._parts:
+            for record in records:
+                if record.phase is Phase.PROFILING:
+                    own = None if self._name.is_timed else record.category
+                    found.setdefault(own or column, []).append(record)
+        return {column: self._cell(records) for column, records in found.items()}
+
+    @cached_property
+    def pooled(self) -> Cell | None:
+        """The figure of all records together."""
+        if len(self.cells) == 1:
+            return next(iter(self.cells.values()))
+        return self._cell([*chain.from_iterable(records for _, records in self._parts)])
+
+    def _cell(self, records: Sequence[RequestRecord]) -> Cell:
+        if self._name.is_timed and not overlap(records for _, records in self._parts):
+            return Cell(None)
+        found = Figures(records).find(self._name)
+        metric = _RECORD.get(self._name.tag)
+        requests = None if metric is None else sum(metric.value(record) is not None for record in measured(records))
+        return Cell(found.value, requests, found.low, found.high, prompts=found.n or None)
+
+
 @dataclass(slots=True)
 class RunFigures:
     """What one run (or several of one model, pooled) has for a matrix, by column.
 
-    `pools` holds sums, which add up; `values` bare figures, which do not: gauges, or a summary's throughput. Only sums
-    of records have those by prompt that intervals need.
+    `pools` holds sums, which add up; `values` bare figures, which do not: gauges, or those of a summary; `of_records`
+    a figure that is not made of sums. Only sums of records have those by prompt that intervals need.
     """
 
     model: str
@@ -65,6 +118,7 @@ class RunFigures:
     pools: dict[str, CategoryTotals] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     spans: dict[str, Span] = field(default_factory=dict)
+    of_records: FigureCells | None = None
     requests: Counter[str] = field(default_factory=Counter)
     gauge: bool = False
     succeeded: int | None = None
@@ -75,10 +129,13 @@ class RunFigures:
     @property
     def columns(self) -> set[str]:
         """Return the columns in which it has something."""
-        return self.pools.keys() | self.values.keys() | self.spans.keys()
+        own = {} if self.of_records is None else self.of_records.cells
+        return self.pools.keys() | self.values.keys() | self.spans.keys() | own.keys()
 
-    def cell(self, metric: ReportMetric, column: str) -> Cell | None:
+    def cell(self, metric: ReportMetric | FigureName, column: str) -> Cell | None:
         """Return its figure in a column; None where it has none."""
+        if self.of_records is not None:
+            return self.of_records.cells.get(column)
         if column in self.pools:
             return _pool_cell(metric, self.pools[column])
         if column in self.spans:
@@ -87,8 +144,10 @@ class RunFigures:
             return Cell(self.values[column], self.requests.get(column), gauge=self.gauge)
         return None
 
-    def pooled(self, metric: ReportMetric) -> Cell | None:
+    def pooled(self, metric: ReportMetric | FigureName) -> Cell | None:
         """Return its figure over all columns together; None where the sums for it are missing."""
+        if self.of_records is not None:
+            return self.of_records.pooled
         if self.pools:
             total = CategoryTotals()
             for pool in self.pools.values():
@@ -110,13 +169,15 @@ class RunFigures:
             mine = self.spans.setdefault(column, Span(0, []))
             mine.tokens += span.tokens
             mine.runs += span.runs
+        if self.of_records is not None and other.of_records is not None:
+            self.of_records = self.of_records.together_with(other.of_records)
         self.requests.update(other.requests)
         for column, value in other.values.items():
             before = self.values.get(column)
             self.values[column] = value if before is None else (before * weight + value) / (weight + 1)
 
 
-def _pool_cell(metric: ReportMetric, pool: CategoryTotals) -> Cell:
+def _pool_cell(metric: ReportMetric | FigureName, pool: CategoryTotals) -> Cell:
     estimate = pool.rate() if metric is ReportMetric.ACCEPT_RATE else pool.length()
     prompts = None if pool.prompts is None else estimate.n or None
     return Cell(estimate.value, pool.requests or None, estimate.low, estimate.high, prompts=prompts)
@@ -142,10 +203,15 @@ class Row:
 class Matrix:
     """Rows, and the runs that they were made of."""
 
-    metric: ReportMetric
+    metric: ReportMetric | FigureName
     columns: list[str]
     rows: list[Row]
     runs: list[RunFigures]
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its figure is made of the run's duration."""
+        return self.metric.is_timed if isinstance(self.metric, FigureName) else self.metric is ReportMetric.THROUGHPUT
 
     @property
     def has_values(self) -> bool:
@@ -153,7 +219,7 @@ class Matrix:
         return any(cell.value is not None for row in self.rows for cell in row.cells.values())
 
 
-def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool = False) -> Matrix:
+def build_matrix(metric: ReportMetric | FigureName, runs: Iterable[RunFigures], *, pool: bool = False) -> Matrix:
     """Return the matrix of runs.
 
     Runs of one category each, of the same model, share a row as long as no two have the same category; any other run
@@ -176,8 +242,10 @@ def build_matrix(metric: ReportMetric, runs: Iterable[RunFigures], *, pool: bool
 
 def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
     alike = (group.model, group.source, group.gauge) == (run.model, run.source, run.gauge)
+    if pool or not alike:
+        return alike
     single = len(run.columns) == 1 and len(group.columns) == len(group.names)
-    return alike and (pool or (single and WHOLE_RUN not in run.columns and not group.columns & run.columns))
+    return single and WHOLE_RUN not in run.columns and not group.columns & run.columns
 
 
 def order_columns(columns: Iterable[str]) -> list[str]:

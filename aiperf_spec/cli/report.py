@@ -10,9 +10,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.cautions import cautions
+from aiperf_spec.analysis.figure_names import FigureName, parse_metric
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
-from aiperf_spec.artifacts.read.matrix_figures import run_figures
+from aiperf_spec.artifacts.read.matrix_figures import named, run_figures
 from aiperf_spec.artifacts.read.run import load_run, notices_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
 from aiperf_spec.artifacts.write.summary_files import figures_json
@@ -32,6 +33,7 @@ from aiperf_spec.render.text import plural, printable
 
 _WIDE = 100_000
 _PIPED = 100
+_ACCEPTANCE = (ReportMetric.ACCEPT_LENGTH, ReportMetric.ACCEPT_RATE)
 _ABOUT_TIME = frozenset(
     {NoticeKind.SATURATED, NoticeKind.SCHEDULE_LAG, NoticeKind.PROXY, NoticeKind.ONE_READ, NoticeKind.CLUMPS}
 )
@@ -40,6 +42,7 @@ _ABOUT_TIME = frozenset(
 def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDisplay) -> None:
     """Print a run's own tables and its answer; of several runs a table side by side, and the matrix of categories."""
     with translated_errors():
+        metric = parse_metric(display.metric)
         if display.html is not None:
             expect_page(display.html)
         base = [] if settings.base is None else [RunFolder(settings.base)]
@@ -47,22 +50,21 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         runs = find_runs(paths)
         _expect_to_read(runs, settings, display)
         groups = by_model(runs) if display.pool else [[run] for run in runs]
-        plain = _asks_for_runs(display)
+        plain = metric is ReportMetric.ACCEPT_LENGTH and _asks_for_runs(display)
         alone = plain and len(groups) == 1
-        matrix = None if alone else _matrix(runs, display)
+        matrix = None if alone else _matrix(runs, metric, display)
         if not (any(map(has_figures, runs)) if plain else matrix is not None and matrix.has_values):
-            remedy = "leave out --pool: runs that were not all under way at the same time have no common throughput"
             raise NothingToReportError(
-                f"no {display.metric.replace('_', ' ')} in {plural(len(runs), 'run')}",
-                remedy if display.pool and display.metric is ReportMetric.THROUGHPUT else None,
+                f"no {named(metric)} in {plural(len(runs), 'run')}",
+                _remedy(metric, pooled=display.pool and matrix is not None and matrix.is_timed),
             )
         screens = RunScreens(settings, display.analysis)
         own = groups if alone or display.pool or (plain and settings.full) else []
-        _repeat_notices(runs, own=bool(own), of_time=plain or display.metric is ReportMetric.THROUGHPUT)
+        _repeat_notices(runs, own=bool(own), of_time=plain or metric not in _ACCEPTANCE)
         if matrix is not None and display.form is not ReportFormat.TABLE:
             _give(_document(matrix, runs, display), display)
         else:
-            shown = _screens(matrix, runs, own, screens, display)
+            shown = _screens(matrix, runs, own, screens, display, plain=plain)
             if display.output is not None:
                 write_file("--output", display.output, "".join(_as_text(*each) for each in shown).encode())
             else:
@@ -76,10 +78,16 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         raise typer.Exit(ExitCode.GATE)
 
 
-def _matrix(runs: Sequence[RunFolder], display: ReportDisplay) -> Matrix:
+def _remedy(metric: ReportMetric | FigureName, *, pooled: bool) -> str | None:
+    if pooled:
+        return "leave out --pool: runs that were not all under way at the same time have no common throughput"
+    return "report a run with --full to see the figures that it has" if isinstance(metric, FigureName) else None
+
+
+def _matrix(runs: Sequence[RunFolder], metric: ReportMetric | FigureName, display: ReportDisplay) -> Matrix:
     source = ReportSource.SERVER_METRICS if display.source is ReportSource.SERVER else display.source
-    found = [run_figures(run, display.metric, source, pool=display.pool) for run in runs]
-    return build_matrix(display.metric, found, pool=display.pool)
+    found = [run_figures(run, metric, source, pool=display.pool) for run in runs]
+    return build_matrix(metric, found, pool=display.pool)
 
 
 def _say_next(runs: Sequence[RunFolder], display: ReportDisplay) -> None:
@@ -115,9 +123,8 @@ def _expect_to_read(runs: Sequence[RunFolder], settings: ReportSettings, display
 
 
 def _asks_for_runs(display: ReportDisplay) -> bool:
-    """Say whether runs are asked for rather than the matrix of one metric."""
-    as_table = display.form is ReportFormat.TABLE and not display.intervals
-    return as_table and display.metric is ReportMetric.ACCEPT_LENGTH and display.source is ReportSource.AUTO
+    """Say whether runs are asked for rather than their matrix, by all options but the metric."""
+    return display.form is ReportFormat.TABLE and not display.intervals and display.source is ReportSource.AUTO
 
 
 def _document(matrix: Matrix, runs: Sequence[RunFolder], display: ReportDisplay) -> bytes:
@@ -146,8 +153,9 @@ def _screens(
     own: Sequence[Sequence[RunFolder]],
     screens: RunScreens,
     display: ReportDisplay,
+    *,
+    plain: bool,
 ) -> Iterator[_Screen]:
-    plain = _asks_for_runs(display)
     console = stdout()
     on_terminal = console.is_terminal and display.output is None
     width = console.width if display.output is None else _PIPED

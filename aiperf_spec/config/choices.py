@@ -102,7 +102,7 @@ class TableFormat(StrEnum):
 
 
 class ReportMetric(StrEnum):
-    """What the matrix of `report` shows: the pooled length, the pooled rate in percent, or tokens a second."""
+    """What the matrix of `report` makes of sums: the pooled length, the pooled rate in percent, or tokens a second."""
 
     ACCEPT_LENGTH = "accept_length"
     ACCEPT_RATE = "accept_rate"

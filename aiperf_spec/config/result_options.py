@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource, Ui
+from aiperf_spec.config.choices import ReportFormat, ReportSource, Ui
 from aiperf_spec.config.option import ANALYSIS, GATES, OUTPUT, OWN, Options, option
 
 
@@ -80,8 +80,11 @@ class RunDisplay(Options):
 class ReportDisplay(Options):
     """What one call of `report` shows of runs, and where to."""
 
-    metric: ReportMetric = option(
-        "Metric to show: accept_length, accept_rate or throughput.", OWN, "METRIC", default=ReportMetric.ACCEPT_LENGTH
+    metric: str = option(
+        "Metric to show: accept_length, accept_rate, throughput, or any other that gates take, such as ttft.p99.",
+        OWN,
+        "METRIC",
+        default="accept_length",
     )
     source: ReportSource = option(
         "Where figures come from: auto (the best source of each run), records, summary or server-metrics. "

@@ -80,6 +80,11 @@ class RunMetric(_Metric):
     unit: str
     group: Group = Group.RUN
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is made of the run's duration."""
+        return self.unit.endswith("sec")
+
 
 def _acceptance(
     tag: str, label: str, read: Callable[[SpecDecodeAcceptanceRecord], float | None], unit: str, header: str = ""

@@ -7,8 +7,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.matrix import Cell, Matrix, RunFigures
-from aiperf_spec.config.choices import ReportMetric, ReportSource
+from aiperf_spec.config.choices import ReportSource
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.render.layout import spaced, table_of
 from aiperf_spec.render.text import broken, count, middle, number, plural, printable
@@ -60,10 +61,13 @@ def _names(matrix: Matrix, labels: Mapping[str, str]) -> list[list[str]]:
     return names
 
 
+def matrix_title(matrix: Matrix) -> str:
+    """Return what the matrix shows, with its unit."""
+    return matrix.metric.title if isinstance(matrix.metric, FigureName) else WORDS["matrix, title"][matrix.metric]
+
+
 def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, intervals: bool) -> Table:
-    table = table_of(
-        ["<Model", *(Text(printable(name, 40)) for name in columns)], title=WORDS["matrix, title"][matrix.metric]
-    )
+    table = table_of(["<Model", *(Text(printable(name, 40)) for name in columns)], title=matrix_title(matrix))
     for row, lines in zip(matrix.rows, names, strict=True):
         cells: list[list[str]] = []
         for name in columns:
@@ -95,16 +99,17 @@ def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
 
 def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     """Return what is to be said under the table: the source and weighting of each run, and what was left out."""
-    lines, rates = [], matrix.metric is ReportMetric.THROUGHPUT
-    for source, weighting in WORDS["source"].items():
-        if runs := [run for run in matrix.runs if run.source == source and (rates or not run.gauge)]:
-            lines.append(f"{source}: {_list(runs)}: {'one rate a run' if rates else weighting}.")
-    if not rates and (gauges := [run for run in matrix.runs if run.gauge]):
+    lines = []
+    kind = ", figure" if isinstance(matrix.metric, FigureName) else ", rate" if matrix.is_timed else ""
+    for source, weighting in WORDS[f"source{kind}"].items():
+        if runs := [run for run in matrix.runs if run.source == source and not run.gauge]:
+            lines.append(f"{source}: {_list(runs)}: {weighting}.")
+    if gauges := [run for run in matrix.runs if run.gauge]:
         lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
-    if rates and any(row.pooled and row.pooled.value is None and len(row.runs) > 1 for row in matrix.rows):
-        lines.append("Pooled runs that were not all under way at the same time have no common throughput.")
+    if matrix.is_timed and any(row.pooled and row.pooled.value is None and len(row.runs) > 1 for row in matrix.rows):
+        lines.append("Pooled runs that were not all under way at the same time have no common throughput or duration.")
     behind = "prompts (requests where they are not told apart)" if intervals else "requests"
     lines.append(
         f"n: {behind} behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together."
@@ -115,7 +120,7 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
         f"{printable(' '.join(run.names), 80)}: {100 * run.drafted_share:.0f} % of its decode steps had a draft, and "
         "the others are in no length and no rate; --full has the tokens per decode step."
         for run in matrix.runs
-        if run.drafted_share is not None and some_undrafted(run.drafted_share) and not rates
+        if run.drafted_share is not None and some_undrafted(run.drafted_share)
     ]
     lines += [
         f"{printable(' '.join(run.names), 80)}: {plural(run.unreadable, 'line')} of its records could not be read."

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from aiperf_spec.analysis.category_totals import CategoryTotals
-from aiperf_spec.analysis.matrix import WHOLE_RUN, RunFigures, Span
+from aiperf_spec.analysis.clusters import measured
+from aiperf_spec.analysis.figure_names import FigureName
+from aiperf_spec.analysis.matrix import WHOLE_RUN, FigureCells, RunFigures, Span
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.config.choices import ReportMetric, ReportSource
-from aiperf_spec.errors import SpecProfileError
+from aiperf_spec.errors import ConfigError, SpecProfileError
 from aiperf_spec.metrics.latency import request_latency
 from aiperf_spec.models.run import Phase
 
@@ -14,11 +16,13 @@ _SUBSET = "qualitative"
 """The subset of SPEED-Bench that has categories."""
 
 
-def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, pool: bool = False) -> RunFigures:
+def run_figures(
+    run: RunFolder, metric: ReportMetric | FigureName, source: ReportSource, *, pool: bool = False
+) -> RunFigures:
     """Return a run's figures; `ReportSource.AUTO` takes the best source that has any.
 
     A run without any has no columns. Raises `SpecProfileError` naming the run where the source asked for has none. With
-    `pool`, throughput comes from records: rates of runs side by side do not add up.
+    `pool`, throughput and what is not made of sums come from records: summaries of runs side by side do not add up.
     """
     readers: dict[ReportSource, Callable[[], RunFigures]] = {
         ReportSource.RECORDS: lambda: _from_records(run, metric),
@@ -26,7 +30,13 @@ def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, p
         ReportSource.SERVER_METRICS: lambda: _from_server(run, metric),
     }
     order = list(readers) if source is ReportSource.AUTO else [source]
-    if metric is ReportMetric.THROUGHPUT and source is ReportSource.AUTO and not pool:
+    if isinstance(metric, FigureName):
+        if source is ReportSource.SUMMARY and pool:
+            raise ConfigError(f"--pool computes {metric} from records, not from summaries", "leave out --source")
+        if source is ReportSource.AUTO:
+            order = [ReportSource.RECORDS, ReportSource.SUMMARY]
+            order = order[:1] if pool else order[::-1] if run.shown_from_summary else order
+    elif metric is ReportMetric.THROUGHPUT and source is ReportSource.AUTO and not pool:
         order = [ReportSource.SUMMARY, ReportSource.RECORDS]
     for each in order:
         figures = readers[each]()
@@ -34,10 +44,15 @@ def run_figures(run: RunFolder, metric: ReportMetric, source: ReportSource, *, p
             return figures
     if source is not ReportSource.AUTO:
         raise SpecProfileError(
-            f"{str(run.path)!r} has no {metric.replace('_', ' ')} in its {source}",
+            f"{str(run.path)!r} has no {named(metric)} in its {source}",
             "leave out --source to take the best that each run has",
         )
     return RunFigures(run.model, [run.name], None)
+
+
+def named(metric: ReportMetric | FigureName) -> str:
+    """Return what errors call a metric."""
+    return str(metric) if isinstance(metric, FigureName) else metric.replace("_", " ")
 
 
 def _column(run: RunFolder) -> str:
@@ -51,7 +66,7 @@ def _column(run: RunFolder) -> str:
     return category or WHOLE_RUN
 
 
-def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
+def _from_records(run: RunFolder, metric: ReportMetric | FigureName) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.RECORDS)
     if not run.has_records:
         return figures
@@ -60,6 +75,13 @@ def _from_records(run: RunFolder, metric: ReportMetric) -> RunFigures:
         span, requests = _span(run)
         if span is not None:
             figures.spans[fallback], figures.requests[fallback] = span, requests
+        return figures
+    if isinstance(metric, FigureName):
+        loaded = run.records()
+        figures.succeeded, figures.unreadable = len(measured(loaded.records)), len(loaded.unreadable)
+        found = FigureCells(metric, [(fallback, loaded.records)])
+        if any(cell.value is not None for cell in found.cells.values()):
+            figures.of_records = found
         return figures
     totals = run.totals()
     figures.succeeded, figures.unreadable = totals.succeeded, totals.unreadable
@@ -84,9 +106,13 @@ def _span(run: RunFolder) -> tuple[Span | None, int]:
     return Span(tokens, [(start_ns, last_ns)]) if requests else None, requests
 
 
-def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:
+def _from_summary(run: RunFolder, metric: ReportMetric | FigureName) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.SUMMARY)
     column, found = _column(run), run.described.metric
+    if isinstance(metric, FigureName):
+        if (own := found(metric.tag, metric.statistic or "avg")) is not None:
+            figures.values[column] = own
+        return figures
     if metric is ReportMetric.THROUGHPUT:
         value, requests = found("output_token_throughput"), found("request_count")
     else:
@@ -107,9 +133,9 @@ def _from_summary(run: RunFolder, metric: ReportMetric) -> RunFigures:
     return figures
 
 
-def _from_server(run: RunFolder, metric: ReportMetric) -> RunFigures:
+def _from_server(run: RunFolder, metric: ReportMetric | FigureName) -> RunFigures:
     figures = RunFigures(run.model, [run.name], ReportSource.SERVER_METRICS)
-    if metric is ReportMetric.THROUGHPUT:
+    if isinstance(metric, FigureName) or metric is ReportMetric.THROUGHPUT:
         return figures
     column, exported = _column(run), run.server_metrics
     if (counts := exported.counted_acceptance()) is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aiperf_spec.analysis.clusters import measured
+from aiperf_spec.analysis.clusters import overlap
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.folders import RunFolder
@@ -39,7 +39,7 @@ class LoadedRun:
         found = summarise(self.result.records, unsent=self.result.unsent)
         if self.overlapped:
             return found
-        timed = {metric.tag for metric in RUN_METRICS if metric.unit.endswith("sec")}
+        timed = {metric.tag for metric in RUN_METRICS if metric.is_timed}
         return replace(found, run_values={tag: v for tag, v in found.run_values.items() if tag not in timed})
 
 
@@ -50,20 +50,19 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
     machines are as comparable as their clocks. Raises `SpecProfileError` naming a file that cannot be read.
     """
     records: list[RequestRecord] = []
-    spans: list[tuple[int, int]] = []
+    parts: list[list[RequestRecord]] = []
     unreadable = 0
     for folder in folders if with_records else ():
         if folder.has_records:
             loaded = folder.records()
             unreadable += len(loaded.unreadable)
             records += _numbered_after(records, loaded.records)
-            if good := measured(loaded.records):
-                spans.append((min(r.start_ns for r in good), max(r.end_ns for r in good)))
+            parts.append(loaded.records)
     first, alone = folders[0], len(folders) == 1
     summary = first.described
     config, settings = _config(folders, records)
     notices = [notice for folder in folders for notice in notices_of(folder)]
-    overlapped = not spans or max(start for start, _ in spans) < min(end for _, end in spans)
+    overlapped = overlap(parts)
     if not overlapped:
         notices.append(Notice(NoticeKind.NO_COMMON_TIME, {"count": len(folders)}))
     result = RunResult(

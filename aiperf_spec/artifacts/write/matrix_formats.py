@@ -4,25 +4,33 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.matrix import Cell, Matrix, Row
 from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import to_json
 from aiperf_spec.config.choices import ReportMetric
+from aiperf_spec.render.matrix import matrix_title
 
-UNITS = {ReportMetric.ACCEPT_LENGTH: "ratio", ReportMetric.ACCEPT_RATE: "%", ReportMetric.THROUGHPUT: "tokens/sec"}
+_UNITS = {ReportMetric.ACCEPT_LENGTH: "ratio", ReportMetric.ACCEPT_RATE: "%", ReportMetric.THROUGHPUT: "tokens/sec"}
 
 
 def matrix_csv(matrix: Matrix, *, intervals: bool) -> bytes:
-    """Return a line a row: model, runs, source, then each category with its requests (and interval), both overalls."""
+    """Return a line a row: model, runs, source, each category with its requests (and interval), both overalls, the
+    metric and its unit.
+    """
     parts = ("", " n", " low", " high") if intervals else ("", " n")
     columns = [f"{column}{part}" for column in matrix.columns for part in parts]
-    rows = [["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts)]]
+    rows = [["Model", "Run", "Source", *columns, "Overall", *(f"Pooled{part}" for part in parts), "Metric", "Unit"]]
     for row in matrix.rows:
         cells = [_csv_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
         pooled = _csv_cell(row.pooled, intervals=intervals)
-        figures = [*chain(*cells), _digits(row.overall), *pooled]
+        figures = [*chain(*cells), _digits(row.overall), *pooled, str(matrix.metric), _unit(matrix)]
         rows.append([row.model, " ".join(row.runs), _source(matrix, row), *figures])
     return csv_bytes(rows)
+
+
+def _unit(matrix: Matrix) -> str:
+    return matrix.metric.unit if isinstance(matrix.metric, FigureName) else _UNITS[matrix.metric]
 
 
 def _csv_cell(cell: Cell | None, *, intervals: bool) -> list[str]:
@@ -44,8 +52,8 @@ def _source(matrix: Matrix, row: Row) -> str:
 def matrix_json(matrix: Matrix, *, intervals: bool, summaries: Sequence[dict[str, Any]] = ()) -> bytes:
     """Return the matrix with all its figures; `summaries` are the pooled runs' own, where they were asked for."""
     document: dict[str, Any] = {
-        "metric": matrix.metric,
-        "unit": UNITS[matrix.metric],
+        "metric": str(matrix.metric),
+        "unit": _unit(matrix),
         "columns": matrix.columns,
         "rows": [
             {
@@ -85,10 +93,11 @@ def _json_cell(cell: Cell, *, intervals: bool) -> dict[str, Any]:
 
 
 def matrix_markdown(matrix: Matrix, notes: Sequence[str], *, intervals: bool) -> bytes:
-    """Return a table whose cells are figure, interval and (n), with the notes below."""
+    """Return the title and a table whose cells are figure, interval and (n), with the notes below."""
     several = len({row.model for row in matrix.rows}) < len(matrix.rows)
     head = ["Model", *(["Run"] if several else []), *matrix.columns, "Overall", "Pooled"]
     lines = [
+        f"**{matrix_title(matrix)}**\n",
         _markdown_row(head),
         _markdown_row(["---", *("--:" if i or not several else "---" for i in range(len(head) - 1))]),
     ]
