@@ -28,7 +28,7 @@ def doctor(url: str, *more: str) -> Result:
 @pytest.mark.parametrize(
     ("engine", "settings", "code", "said", "unsaid"),
     [
-        ("vllm", {"level": "detailed"}, 0, ["vLLM at", "on, detailed", "Nothing to change"], ["SGLang"]),
+        ("vllm", {"level": "detailed"}, 0, ["vLLM 0.32.0 at", "on, detailed", "Nothing to change"], ["SGLang"]),
         ("vllm", {"level": "summary"}, 0, ["on, summary", "optional: --per-request"], ["Nothing to change"]),
         ("vllm", {"level": "none"}, 1, ["on, by the server's own", "--per-request-spec-decode-metrics"], ["ngram"]),
         ("tensorrt_llm", {}, 0, ["TensorRT-LLM at", "Nothing to change"], ["vLLM"]),

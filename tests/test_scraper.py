@@ -26,7 +26,7 @@ STATED_SECONDS = scraper.PATIENCE_SECONDS
 
 
 def run(*arguments: object, out: Path) -> Result:
-    options = ("--temperature", "0", "--use-server-token-count", "--rows", "0", "--artifact-dir", out)
+    options = ("--temperature", "0", "--use-server-token-count", "--rows", "0", "--full", "--artifact-dir", out)
     return CliRunner().invoke(app, [*map(str, arguments), *map(str, options)])
 
 

@@ -14,6 +14,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.load.readiness import listed_models
+from aiperf_spec.load.server_pages import read_pages, read_version
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.profiling import profile
 from aiperf_spec.render.diagnosis import ServerInfo, diagnose, diagnosis_report
@@ -52,17 +53,8 @@ async def _look(config: ProfileConfig) -> ServerInfo:
         owner = models.get(config.model or "", next(iter(models.values()), None)) or None
         engines = known_engines()
         engine = recognised(owner, engines)
-        description = EngineDescription(name="") if engine is None else engines[engine]
-        page = await client.get_json(f"{server.root}{description.version_path}")
-        version = _text(page, description.version_key)
-        if version is None and description.settings_path is not None:
-            # It holds more than is for us, keys among it.
-            settings = await client.get_json(f"{server.root}{description.settings_path}")
-            version = _text(settings, "version")
+        version = (await read_pages(server, client, redactor, owner)).version
+        if engine is None:
+            version = await read_version(server, client, EngineDescription(name=""))
     shown = (None if text is None else redactor.text(text) for text in (owner, engine, version))
     return ServerInfo(*shown)
-
-
-def _text(answer: Any, key: str) -> str | None:
-    value = answer.get(key) if isinstance(answer, dict) else None
-    return value if isinstance(value, str) and value else None

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines, load_registry
+from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
-from aiperf_spec.config.server_url import Server, split_endpoint
+from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError, SpecProfileError, standing_alone
 from aiperf_spec.load.event_loop import monitored_loop_lag, running
@@ -29,9 +28,9 @@ from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.readiness import wait_until_ready
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
+from aiperf_spec.load.server_pages import read_pages
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
-from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.server_metrics.reconciliation import reconcile
@@ -105,6 +104,7 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
         # Stopped by now, a run still shows and writes that it sent nothing, where its model can be known.
         found = await stop.unless(find_model(config, server, client, redactor), HURRIED_SECONDS)
         model, owned_by = found.name, found.owned_by
+        pages = await stop.unless(read_pages(server, client, redactor, owned_by), HURRIED_SECONDS)
         info = RunInfo(
             config=config,
             url=server.base,
@@ -113,7 +113,8 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
             dataset=workload.info,
             wall_offset_ns=time.time_ns() - hooks.clock(),
             run_id=uuid.uuid4().hex[:12],
-            drafter=await stop.unless(_drafter(server, client, redactor, owned_by), HURRIED_SECONDS),
+            drafter=pages.drafter,
+            server_version=pages.version,
         )
         if hooks.on_plan is not None:
             hooks.on_plan(info)
@@ -209,13 +210,3 @@ async def _server_metrics(
         return None
     start_ns, end_ns = min(r.start_ns for r in profiled), max(r.end_ns for r in profiled)
     return await scraper.end(start_ns, end_ns, wall_offset_ns, hurry=hurry)
-
-
-async def _drafter(server: Server, client: Client, redactor: Redactor, owned_by: str | None) -> ServerDrafter | None:
-    engines = known_engines()
-    name = recognised(owned_by, engines)
-    if name is None or engines[name].settings_path is None:
-        return None
-    settings = await client.get_json(f"{server.root}{engines[name].settings_path}")
-    found = engines[name].drafter.read(name, settings)
-    return found if found is None or found.method is None else replace(found, method=redactor.text(found.method))

@@ -69,7 +69,12 @@ def figures_table(analysis: Analysis) -> RenderableType:
         for label, e, factor in figures
         if e.value is not None
     )
-    lines = ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
+    few = all(estimate.reason is Missing.TOO_FEW for _, estimate, _ in figures if estimate.value is not None)
+    lines = (
+        ["No intervals: n too small."]
+        if few
+        else ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
+    )
     if some_undrafted(analysis.drafted_share.value):
         lines.append(_undrafted_note(analysis))
     if speed.tokens_per_step is not None and speed.per_step is not None and speed.kept is not None:

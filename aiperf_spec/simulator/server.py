@@ -46,6 +46,11 @@ class Simulator:
         settings = self.engine.settings(request.path)
         return await self.not_found(request) if settings is None else _json(settings)
 
+    async def version(self, request: web.Request) -> web.Response:
+        """Answer GET /version."""
+        version = self.engine.version()
+        return await self.not_found(request) if version is None else _json({"version": version})
+
     async def health(self, request: web.Request) -> web.Response:
         """Answer GET /health."""
         return web.Response(headers=HEADERS)
@@ -157,6 +162,7 @@ def create_app(config: SimulatorConfig) -> web.Application:
     app.router.add_post("/v1/completions", simulator.generate)
     app.router.add_get("/v1/models", simulator.models)
     app.router.add_get("/health", simulator.health)
+    app.router.add_get("/version", simulator.version)
     for path in simulator.engine.settings_paths:
         app.router.add_get(path, simulator.settings)
     app.router.add_get("/metrics", simulator.metrics)

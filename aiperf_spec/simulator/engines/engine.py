@@ -85,6 +85,10 @@ class Engine(ABC):
         """Shape the answer of GET on one of `settings_paths`; None where the engine has no such page."""
         return None
 
+    def version(self) -> str | None:
+        """Return the version that GET /version answers; None where the engine has no such page."""
+        return None
+
     def refuse(self, message: str, status: int = 400, param: str | None = None) -> RejectedError:
         """Build the refusal of a request."""
         kind = "NotFoundError" if status == 404 else "BadRequestError"

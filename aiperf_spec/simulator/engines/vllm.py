@@ -47,6 +47,10 @@ class VllmEngine(Engine):
             advice = f"However, your prompt has {prompt_tokens} tokens. Please reduce its length."
             raise self._refuse_value(f"{problem} {advice}", "input_tokens", prompt_tokens)
 
+    def version(self) -> str:
+        """Return the version whose formats are imitated."""
+        return "0.32.0"
+
     def model_details(self) -> Payload:
         """Return what vLLM adds to a model card."""
         flags = ("create_engine", "sampling", "logprobs", "search_indices", "view", "fine_tuning")
