@@ -547,8 +547,11 @@ def test_a_summary_alone_prints_its_tables_too(simulate: Simulate, tmp_path: Pat
     live = profile(simulate, tmp_path / "run", "--export-level", "summary", "--full")
     again = report(tmp_path / "run", "--full")
     assert again.exit_code == 0, again.output
-    for name in ("Latency", "Acceptance", "Accepted drafts per verify step"):
+    for name in ("Acceptance", "Accepted drafts per verify step"):
         assert block(again.stdout, name) == block(live.stdout, name), name
+    # Whether streams arrived in clumps, as on a busy machine, only records tell.
+    times = [[line.replace(" *", "").split() for line in block(each.stdout, "Latency")] for each in (again, live)]
+    assert [line for line in times[0] if "TTFT" in line] == [line for line in times[1] if "TTFT" in line] != []
 
 
 def test_aiperfs_run_without_categories_prints_tables(tmp_path: Path) -> None:
