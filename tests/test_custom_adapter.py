@@ -171,6 +171,6 @@ def test_a_run_and_doctor_say_how_its_reporting_is_switched_on(
 
 def test_a_server_that_does_not_say_what_it_is_may_be_acme(site: Path, acme: Callable[..., AcmeServer]) -> None:
     said = spec_profile(site, "doctor", "--url", acme(reports=False, owner="someone").url)
-    assert "an engine that is not known (owned_by someone)" in said.stdout
+    assert "an unknown engine (owned_by someone)" in said.stdout
     assert "where it is vLLM: start vLLM with" in said.stdout
     assert "where it is Acme: start Acme with --report-speculation" in said.stdout

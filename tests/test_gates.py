@@ -341,7 +341,7 @@ def test_the_table_says_what_was_gated_on() -> None:
     assert "--strict" in text
     (relative,) = evaluate(["acceptance_length >= 0.97 * base"], Figures(RUN), Figures(RUN), strict=True)
     assert relative.apart is not None
-    assert f"value less bound +{relative.apart.value:.4f}" in shown([relative])
+    assert f"value minus bound +{relative.apart.value:.4f}" in shown([relative])
     assert not all(result.passed for result in results)
     assert math.isclose(results[2].threshold or 0, 0.9 * (results[2].figure.value or 0))
 

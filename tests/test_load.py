@@ -97,7 +97,7 @@ def test_what_was_due_and_never_sent_is_counted(simulate: Simulate, tmp_path: Pa
     outcome = f"{sent:.0f} of 100 succeeded, {100 - sent:.0f} never sent"
     assert outcome in ran.stdout
     assert "Scheduled latency (ms) †" in ran.stdout
-    assert f"† Only of requests that were sent: {100 - sent:.0f} more were due and never sent." in ran.stdout
+    assert f"† Only requests that were sent: {100 - sent:.0f} more were due but never sent." in ran.stdout
     assert f"{100 - sent:.0f} requests of 100 were due but never sent" in " ".join(ran.stderr.split())
     again = CliRunner().invoke(app, ["report", str(out), "--require", "unsent_request_count <= 5"])
     assert again.exit_code == 3

@@ -124,8 +124,8 @@ def test_what_is_shown() -> None:
     assert shown(table, 100).split("\n")[:4] == [
         "Acceptance of requests that reported no verify steps",
         "Draft acceptance rate  40.00 %  (16 of 40 draft tokens accepted)",
-        "Acceptance length      1.57 to 3.00  (all that the totals and the tokens say of it)",
-        "4 requests reported drafts in all; no other table has them.",
+        "Acceptance length      1.57 to 3.00  (the bounds that the totals and the token counts give)",
+        "4 requests reported draft totals only; no other table includes them.",
     ]
     block = words(shown(answer_block(result, answer_of(result, summary, None)), 100))
     assert "Acceptance length 1.57 to 3.00 (4 requests without verify steps)" in block

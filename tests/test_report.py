@@ -201,7 +201,7 @@ def test_gauges_are_marked_and_averaged_where_pooled(tmp_path: Path) -> None:
         (folder / SERVER).write_text(json.dumps({"metrics": metrics}))
     marked = report(tmp_path, "--source", "server-metrics")
     assert "~2.00" in marked.stdout
-    assert "not token-weighted" in marked.stdout
+    assert "not weighted by tokens" in marked.stdout
     (row,) = rows(report(tmp_path, "--source", "server-metrics", "--pool", "--format", "csv"))
     assert row["qualitative"] == "2.5"
     assert "gauge" in row["Source"]

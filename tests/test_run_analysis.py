@@ -98,8 +98,8 @@ def test_steps_without_a_draft_are_decode_steps() -> None:
     text = " ".join(shown(found).split())
     assert "Tokens per decode step 1.71" in text
     assert "Decode steps with a draft (%) 47.06" in text
-    assert "45 decode steps ran without a draft, each for one token." in text
-    assert "By tokens put out before: not given, as some steps ran without a draft" in " ".join(
+    assert "45 decode steps ran without a draft and gave one token each." in text
+    assert "Length by output tokens so far is not given: some steps ran without a draft" in " ".join(
         shown(analyse([request(i, (1,) * 10, undrafted=4) for i in range(6)])).split()
     )
 
@@ -143,7 +143,10 @@ def test_a_speed_up_is_taken_apart_by_the_engines_own_tokens_alone() -> None:
     assert found.measured.value is not None
     assert (found.kept, found.reason) == (None, Missing.OTHER_TOKEN_COUNT)
     said = " ".join(shown(analyse(run, ReportSettings(baseline_itl=9.0))).split())
-    assert "The speed-up is not taken apart: --tokenizer and the engine count different numbers of tokens." in said
+    assert (
+        "The speed-up is not split into its parts: --tokenizer and the engine count different numbers of tokens."
+        in said
+    )
 
 
 def test_content_that_came_in_one_read_has_no_times() -> None:
@@ -287,7 +290,10 @@ def test_the_report_fits_eighty_columns_and_says_what_is_an_estimate() -> None:
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        ([request(i, (1, 0), k=None, proposed=6) for i in range(6)], "--assume-chain takes it for a chain"),
+        (
+            [request(i, (1, 0), k=None, proposed=6) for i in range(6)],
+            "add --assume-chain if you know that it drafts chains",
+        ),
         ([request(i, (1, 0), k=3, proposed=5) for i in range(6)], "does not say which"),
         ([request(i, (1, 0), per_step=False) for i in range(6)], "does not report single steps"),
         ([request(i, (1, 0)) for i in range(4)], "n too small"),

@@ -297,5 +297,5 @@ def test_counters_that_never_stand_still_are_said_to(
             *("--url", simulate("vllm").url, "--request-count", 2, "--server-metrics-url", server.url),
             out=tmp_path / "run",
         )
-    assert "had not come to rest" in " ".join(result.stdout.split())
+    assert "were still changing when they were read" in " ".join(result.stdout.split())
     assert reconciliation(tmp_path / "run")["settled"] is False

@@ -68,7 +68,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ConfigError) as caught:
         load_counter("x.json")
-    assert "aiperf-spec[tokenizer]" in (caught.value.remedy or "")
+    assert "pip install -e '.[tokenizer]'" in (caught.value.remedy or "")
 
 
 class TestPrecedence:

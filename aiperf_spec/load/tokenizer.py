@@ -47,7 +47,7 @@ def load_counter(name: str) -> TokenCounter:
     except ImportError:
         raise ConfigError(
             "--tokenizer needs the package tokenizers, which is not installed",
-            "pip install 'aiperf-spec[tokenizer]', or leave it out: usage counts then",
+            "pip install -e '.[tokenizer]' in a clone of the repository, or leave --tokenizer out: usage counts then",
         ) from None
     path = Path(name)
     if path.is_dir():

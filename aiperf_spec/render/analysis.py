@@ -58,7 +58,7 @@ def figures_table(analysis: Analysis) -> RenderableType:
         ("Length, pooled", analysis.run.length, 1),
         ("Rate, pooled (%)", analysis.run.rate, 1),
         *(_undrafted_figures(analysis) if some_undrafted(analysis.drafted_share.value) else ()),
-        ("Output that speculation gave (%)", analysis.coverage, 100),
+        ("Output from speculation (%)", analysis.coverage, 100),
         ("Time per decode step (ms)", analysis.step_time_ms, 1),
         ("ITL, pooled (ms)", analysis.itl_ms, 1),
     ]
@@ -73,7 +73,7 @@ def figures_table(analysis: Analysis) -> RenderableType:
     lines = (
         ["No intervals: n too small."]
         if few
-        else ["Intervals take prompts, each with all its turns and repeats, as what scatters (n)."]
+        else ["Intervals are over prompts (n): all turns and repeats of a prompt count as one."]
     )
     if some_undrafted(analysis.drafted_share.value):
         lines.append(_undrafted_note(analysis))
@@ -84,7 +84,7 @@ def figures_table(analysis: Analysis) -> RenderableType:
             f"baseline ITL of {number(speed.baseline_itl_ms)} ms."
         )
     elif speed.reason is not None and speed.baseline_itl_ms is not None:
-        what = "No speed-up" if speed.measured.value is None else "The speed-up is not taken apart"
+        what = "No speed-up" if speed.measured.value is None else "The speed-up is not split into its parts"
         lines.append(f"{what}: {explained(speed.reason)}.")
     table = table_of(("<Figure", "value", "95 % interval", "n"), rows)
     return titled("Analysis", table.without_hollow(), lines)
@@ -99,12 +99,15 @@ def _undrafted_figures(analysis: Analysis) -> list[tuple[str, Estimate, float]]:
 
 def _undrafted_note(analysis: Analysis) -> str:
     least, most = analysis.undrafted_steps, analysis.undrafted_at_most
-    steps, hidden = plural(most, "decode step"), ""
     if most > least:
-        steps, hidden = f"{count(least)} to {steps}", " (a last step that was cut at a limit or a stop hides some)"
+        count_of = f"{count(least)} to {plural(most, 'decode step')}"
+        hidden = "; a last step that was cut at a limit or a stop may hide some"
+        used = " Tokens per decode step and the rows below it use the lower number; their intervals allow for the rest."
+    else:
+        count_of, hidden, used = plural(most, "decode step"), "", ""
     return (
-        f"{steps} ran without a draft, each for one token{hidden}. Length and rate leave them out, as the engine does; "
-        "the figures below them count the smaller number, and their intervals allow for the hidden ones."
+        f"{count_of} ran without a draft and gave one token each{hidden}. Length and rate exclude them, as the engine "
+        f"does.{used}"
     )
 
 
@@ -122,9 +125,9 @@ def curve_table(curve: PositionCurve, title: str) -> RenderableType:
         rows.append(row)
     notes = []
     if not known and curve.drafting.reason is not None:
-        notes.append(f"c(i), of those that got as far, is not given: {explained(curve.drafting.reason)}.")
+        notes.append(f"The conditional acceptance c(i) is not given: {explained(curve.drafting.reason)}.")
     if curve.drafting.assumed:
-        notes.append("Every step is taken to have proposed the same chain (--assume-chain).")
+        notes.append("This assumes that every step proposed a chain of the same length (--assume-chain).")
     if len(curve.positions) > _MODELLED_ROWS:
         notes.append(f"{_MODELLED_ROWS} of {len(curve.positions)} positions shown; analysis.json has all.")
     return titled(title, table_of(columns, rows).without_hollow(), notes)
@@ -134,7 +137,7 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
     """Return what shorter drafts would have given, marked as the estimate it is, or why it is not given."""
     title = "What a shorter draft would have given (estimate)"
     if modelled.reason is not None:
-        remedy = "; --assume-chain takes it for a chain" if modelled.reason in MENDED_BY_CHAIN else ""
+        remedy = "; add --assume-chain if you know that it drafts chains" if modelled.reason in MENDED_BY_CHAIN else ""
         return Text.assemble((f"{title}\n", "bold"), f"Not given: {explained(modelled.reason)}{remedy}.")
     full = modelled.drafting.full
     columns, rows = ["k'", "length", "95 % interval", *([] if full else ["as drafted"])], []
@@ -153,12 +156,14 @@ def what_if_table(modelled: WhatIf) -> RenderableType:
 def _modelling_notes(modelled: WhatIf) -> list[str]:
     notes = ["Modelled from this run for a chain drafter, not measured."]
     if not modelled.drafting.full:
-        notes.append("Length supposes that every step proposes k'; as drafted, that short drafts stay short.")
-        notes.append("Rough: where drafts end short, what is proposed depends on where a draft begins.")
+        notes.append(
+            "Length assumes that every step proposes k' tokens; as drafted assumes that short drafts stay short."
+        )
+        notes.append("Rough: some drafts are shorter than k, and what they propose depends on where they begin.")
     elif modelled.rough:
-        notes.append("Rough: from histograms, as figures of single steps are missing.")
+        notes.append("Rough: from histograms, because the engine does not report single steps.")
     if modelled.rough:
-        notes.append("Intervals allow for that.")
+        notes.append("The intervals are wider because of that.")
     if modelled.draft_cost is None:
         notes.append("--draft-cost C (draft time per token / target time per step) adds the speed-up and the best k'.")
     elif modelled.best is not None:
@@ -172,12 +177,12 @@ def _best(modelled: WhatIf) -> str:
     best = str(modelled.best) if modelled.best else "0, that is, no speculation"
     if not modelled.ties:
         return best
-    return f"{best} (not shown to differ from {', '.join(str(k) for k in modelled.ties)})"
+    return f"{best} (no difference shown from {', '.join(str(k) for k in modelled.ties)})"
 
 
 def best_lengths_table(analysis: Analysis) -> RenderableType:
     """Return the best k' of each category at the given draft cost, an estimate."""
-    columns = ("<Category", "n", "best k'", "speed-up", "95 %\ninterval", "not shown\nto be worse")
+    columns = ("<Category", "n", "best k'", "speed-up", "95 %\ninterval", "no difference\nshown from")
     rows = (
         (Text(middle(name, 20)), count(group.length.n), *_best_cells(group))
         for name, group in analysis.categories.items()
@@ -206,22 +211,22 @@ def _ties(group: GroupAnalysis) -> str:
 
 
 def drift_table(drift: Drift) -> RenderableType:
-    """Return length by tenth of the verify steps, and what steps of one response have to do with each other."""
+    """Return length by tenth of the verify steps, and how the steps of one response depend on each other."""
     if drift.reason is not None:
         return Text.assemble(("Drift within responses\n", "bold"), f"Not given: {explained(drift.reason)}.")
     notes = []
     if (change := drift.change) is not None and change.value is not None:
-        notes.append(f"Second half of the steps less the first: {signed(change.value)} ({interval(change)}).")
+        notes.append(f"Second half of the steps minus the first: {signed(change.value)} ({interval(change)}).")
     if (lag := drift.autocorrelation) is not None and lag.value is not None:
-        notes.append(f"Autocorrelation of steps' accepted counts at lag 1: {number(lag.value)} ({interval(lag)}).")
+        notes.append(f"Autocorrelation of accepted tokens per step at lag 1: {number(lag.value)} ({interval(lag)}).")
     if drift.longest_rejection:
         steps = plural(drift.longest_rejection, "step")
         notes.append(f"Longest run of rejections: {steps} in a row (request {drift.longest_in}).")
     if len(drift.buckets) > 1:
         parts = (f"{count(bucket.start)}+: {figure(bucket.length)}" for bucket in drift.buckets)
-        notes.append(f"By tokens put out before: {', '.join(parts)}.")
+        notes.append(f"Length by output tokens so far: {', '.join(parts)}.")
     if drift.buckets_reason is not None:
-        notes.append(f"By tokens put out before: not given, as {explained(drift.buckets_reason)}.")
+        notes.append(f"Length by output tokens so far is not given: {explained(drift.buckets_reason)}.")
     if not drift.tenths:
         return Renderables(Text("Drift within responses", style="bold"), Text(" ".join(notes), style="dim"))
     tenths = [str(part) for part in range(1, len(drift.tenths) + 1)]
@@ -253,7 +258,7 @@ def outliers_table(outliers: Outliers, texts: Mapping[int, PromptAndAnswer]) -> 
         table.add_row(str(each.index), name, category, number(each.length), count(each.steps), tokens)
     lines = [f"Of {plural(outliers.considered, 'request')} with at least 10 verify steps."]
     if outliers.left_out:
-        lines.append(f"{plural(outliers.left_out, 'request')} with fewer left out.")
+        lines.append(f"{plural(outliers.left_out, 'request')} with fewer steps left out.")
     parts: list[RenderableType] = [table, Text(" ".join(lines), style="dim")]
     for each in outliers.requests:
         if each.index in texts:

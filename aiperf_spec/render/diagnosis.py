@@ -82,7 +82,7 @@ def diagnosis_report(diagnosis: Diagnosis) -> RenderableType:
 
 
 def _server(result: RunResult, server: ServerInfo, engine: EngineDescription | None) -> str:
-    name = "an engine that is not known" if engine is None else engine.name
+    name = "an unknown engine" if engine is None else engine.name
     if server.version is not None:
         name += f" {printable(server.version, 40)}"
     owner = "" if server.engine is not None or server.owner is None else f" (owned_by {printable(server.owner, 40)})"
@@ -103,7 +103,10 @@ def _request(record: RequestRecord | None) -> tuple[str, str]:
 def _mend(record: RequestRecord | None, *, has_key: bool) -> str:
     if record is None or record.error is None or record.error.kind is ErrorKind.CANCELLED:
         return "ask again: the request was stopped before it ended"
-    return remedy(record.error, has_key=has_key) or "make this request succeed first: nothing can be said before"
+    return (
+        remedy(record.error, has_key=has_key)
+        or "make this request succeed first: nothing else can be checked until it does"
+    )
 
 
 def _speculates(result: RunResult) -> bool | None:
@@ -135,7 +138,7 @@ def _speculation(record: RequestRecord, counted: bool | None) -> tuple[str, str]
         of = f"{count(totals.num_accepted_draft_tokens)} of {count(totals.num_draft_tokens)}"
         return f"on: {of} drafts accepted", "green"
     if record.drop_reason is DropReason.ZERO_STEP:
-        return "on, but nothing was drafted in so short a response", "green"
+        return "on, but nothing was drafted in this short response", "green"
     if counted is None:
         return "not known: neither the response nor the server's counters say", "yellow"
     return ("on, by the server's own counters", "green") if counted else ("off, by the server's own counters", "red")

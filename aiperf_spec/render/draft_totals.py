@@ -11,7 +11,7 @@ from aiperf_spec.models.run import RunResult
 from aiperf_spec.render.text import count, number, plural
 
 _COUNTED = "by the verify steps that the server counted for the same drafts"
-_BOUNDS = "all that the totals and the tokens say of it"
+_BOUNDS = "the bounds that the totals and the token counts give"
 
 
 def length_parts(summary: Summary, exact: float | None) -> tuple[str, str]:
@@ -40,9 +40,8 @@ def totals_table(result: RunResult, summary: Summary) -> RenderableType | None:
         grid.add_row("Draft acceptance rate", Text.assemble((rate, "bold"), f"  ({drafts})"))
         length, source = length_parts(summary, exact_length(result.reconciliation))
         grid.add_row("Acceptance length", Text.assemble((length, "bold"), f"  ({source})"))
-    said = f"{plural(requests, 'request')} reported drafts in all; no other table has them."
+    said = f"{plural(requests, 'request')} reported draft totals only; no other table includes them."
     if left_out:
-        said += (
-            f" {plural(left_out, 'more request')} ran beside others, and the engine counts over all that run at a time."
-        )
+        more = plural(left_out, "more request")
+        said += f" {more} ran at the same time as others, and the engine counts over all of them."
     return Renderables(title, grid, Text(said, style="dim"))

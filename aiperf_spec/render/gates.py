@@ -31,13 +31,13 @@ def gates_table(results: Sequence[GateResult], *, strict: bool = False, title: s
         table.add_row(Text(printable(result.gate.expression, 120)), _of(result), value, span, bound, outcome)
         if result.apart is not None:
             less = f"{signed(result.apart.value, _DECIMALS)} ({interval(result.apart, _DECIMALS)})"
-            notes.append(f"{printable(result.gate.expression, 120)}: value less bound {less}.")
+            notes.append(f"{printable(result.gate.expression, 120)}: value minus bound {less}.")
         if strict and result.figure.reason is Missing.NO_INTERVAL:
             notes.append(f"{printable(result.gate.expression, 120)}: one number per run, judged by its value alone.")
         if result.reason is not None:
             notes.append(f"{printable(result.gate.expression, 120)}: {_why(result)}.")
     if strict:
-        notes.append("--strict: the end of the interval that is nearer to failing has to pass too.")
+        notes.append("--strict: the end of the interval that is nearer to failing must pass too.")
     return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
 
 
@@ -61,4 +61,4 @@ def _why(result: GateResult) -> str:
         return f"there is no value{where}: {explained(missing)}"
     if result.reason is Missing.NOT_IN_BOTH:
         return "the base run has no value"
-    return f"no interval to be strict about: {explained(result.reason or Missing.NO_INTERVAL)}"
+    return f"--strict needs an interval, and there is none: {explained(result.reason or Missing.NO_INTERVAL)}"

@@ -20,7 +20,7 @@ _LISTED = 6
 """Runs that a note names."""
 
 _GAUGE = (
-    "~ marks the average over time of a server's gauge: not token-weighted, not to be compared with the other figures"
+    "~ marks a server's gauge averaged over time: it is not weighted by tokens, so do not compare it with other figures"
 )
 
 
@@ -109,16 +109,14 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
     if matrix.is_timed and any(row.pooled and row.pooled.value is None and len(row.runs) > 1 for row in matrix.rows):
-        lines.append("Pooled runs that were not all under way at the same time have no common throughput or duration.")
-    behind = "prompts (requests where they are not told apart)" if intervals else "requests"
-    lines.append(
-        f"n: {behind} behind a figure. Overall: unweighted mean of the cells. Pooled: of all of them together."
-    )
+        lines.append("Pooled runs that were not all running at the same time have no combined throughput or duration.")
+    behind = "prompts (or requests, where prompts cannot be told apart)" if intervals else "requests"
+    lines.append(f"n: number of {behind}. Overall: unweighted mean of the categories. Pooled: all requests together.")
     if intervals:
-        lines.append("Ranges are 95 %, over prompts with all their turns and repeats; none is given below 5 prompts.")
+        lines.append("Ranges are 95 % intervals over prompts; below 5 prompts there is none.")
     lines += [
-        f"{printable(' '.join(run.names), 80)}: {100 * run.drafted_share:.0f} % of its decode steps had a draft, and "
-        "the others are in no length and no rate; --full has the tokens per decode step."
+        f"{printable(' '.join(run.names), 80)}: {100 * run.drafted_share:.0f} % of its decode steps had a draft. "
+        "Length and rate exclude the other steps; --full shows tokens per decode step."
         for run in matrix.runs
         if run.drafted_share is not None and some_undrafted(run.drafted_share)
     ]

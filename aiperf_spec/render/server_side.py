@@ -22,8 +22,8 @@ from aiperf_spec.render.words import WORDS
 _POSITIONS = 16
 """Positions that a line lists."""
 _CAPTION = (
-    "The server's TTFT begins when a request is scheduled, after the queue; ours holds the queue, tokenisation, the "
-    "network and both programs too."
+    "The server's TTFT begins when a request is scheduled, after the queue; ours also includes the queue, "
+    "tokenisation, the network and both programs."
 )
 
 
@@ -54,7 +54,7 @@ def reconciliation_table(reconciliation: Reconciliation) -> RenderableType:
     parts: list[RenderableType] = [table, Text(verdict(reconciliation), style="green" if exact else "yellow")]
     if reconciliation.cached_tokens:
         found = f"{count(reconciliation.cached_tokens)} of {plural(reconciliation.prompt_tokens or 0, 'prompt token')}"
-        parts.append(Text(f"Its prefix cache held {found} (whoever asked).", style="dim"))
+        parts.append(Text(f"Its prefix cache held {found} (of all clients' requests).", style="dim"))
     return Renderables(*parts)
 
 
@@ -80,7 +80,7 @@ def server_acceptance_table(reconciliation: Reconciliation, succeeded: int) -> R
     if others := reconciliation.others:
         said += f" The server also finished {plural(others, 'request')} that this run did not send."
     if not reconciliation.settled:
-        said += " Its counters still moved when they were read."
+        said += " Its counters were still changing when they were read."
     return Renderables(title, grid, Text(said, style="dim"))
 
 
@@ -103,13 +103,13 @@ def verdict(reconciliation: Reconciliation) -> str:
         text = "The server counted less than its responses reported: not every engine behind --url was read"
         text += " (--server-metrics-url), or it counts late."
     elif reconciliation.agreement is Agreement.MIXED:
-        text = "The verify steps agree, and other counts do not."
+        text = "The verify steps agree, but other counts differ."
     else:
         more = plural(steps, "verify step") if steps else "drafts"
         text = f"The server ran {more} more than our requests reported: "
         text += _accounts(reconciliation, own)
     if not reconciliation.settled:
-        text += " Its counters had not come to rest when they were read."
+        text += " Its counters were still changing when they were read."
     return text
 
 
@@ -123,7 +123,7 @@ def _accounts(reconciliation: Reconciliation, own: int) -> str:
         return f"all of ours reported, so these are other traffic{known}."
     if others:
         return f"{_silent(reconciliation)} did not report, and at least {plural(others, 'request')} were not ours."
-    text = f"{_silent(reconciliation)} did not report, and any other traffic is in it too"
+    text = f"{_silent(reconciliation)} did not report, and the difference includes any other traffic"
     return f"{text}; it finished {plural(beyond, 'request')} beyond those that reported." if beyond else f"{text}."
 
 

@@ -73,9 +73,9 @@ def latency_table(summary: Summary, *, full: bool = True) -> RenderableType:
     notes = []
     if summary.in_clumps:
         streams = plural(summary.in_clumps, "stream")
-        notes.append(f"* {streams} arrived in clumps: such times are a buffer's, not the engine's.")
+        notes.append(f"* {streams} arrived in clumps: these times are a buffering proxy's, not the engine's.")
     if summary.unsent and summary.record_stats.keys() & _SCHEDULED:
-        notes.append(f"† Only of requests that were sent: {count(summary.unsent)} more were due and never sent.")
+        notes.append(f"† Only requests that were sent: {count(summary.unsent)} more were due but never sent.")
     return Renderables(table, *(Text(note, style="dim") for note in notes))
 
 
@@ -99,7 +99,7 @@ def acceptance_table(summary: Summary, *, full: bool = True) -> RenderableType:
         stats = summary.record_stats.get(metric.tag)
         if metric.group is Group.ACCEPTANCE and stats is not None and (full or metric.tag not in _IN_FULL):
             _stats_row(table, _label(metric), stats)
-    caption = f"{head}. In bold every verify step weighs the same; the other rows are of requests."
+    caption = f"{head}. In bold rows every verify step has the same weight; the other rows are over requests."
     return Renderables(table, Text(caption, style="dim")) if full or pooled.requests < summary.succeeded else table
 
 
