@@ -80,7 +80,7 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
 
 def _remedy(metric: ReportMetric | FigureName, *, pooled: bool) -> str | None:
     if pooled:
-        return "leave out --pool: runs that were not all under way at the same time have no common throughput"
+        return "leave out --pool: runs that were not all running at the same time have no combined throughput"
     return "report a run with --full to see the figures that it has" if isinstance(metric, FigureName) else None
 
 
