@@ -20,7 +20,8 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
     grid.add_column()
     setup = ", ".join(setup_parts(setup_of(result, summary)))
     grid.add_row("Server", Text(f"{setup} at {printable(result.url)}" if setup else printable(result.url)))
-    grid.add_row("Model", cell(result.model, 120))
+    if full:  # the answer names it too
+        grid.add_row("Model", cell(result.model, 120))
     if result.drafter is not None and full:
         grid.add_row("Drafter", Text(drafter_text(result.drafter)))
     grid.add_row("Load", _load(result))

@@ -47,7 +47,9 @@ def run_report(
             yield lambda: requests_table(result, settings.rows)
 
     answer = standing(lambda: answer_block(result, answer_of(result, summary, analysis)))
-    return Renderables(spaced(parts()), answer or "")
+    tables = spaced(parts())
+    tables.renderables.pop()  # a rule parts the answer from what is above it, with no empty line
+    return Renderables(tables, answer or "")
 
 
 def brief_report(result: RunResult, summary: Summary) -> RenderableType:
