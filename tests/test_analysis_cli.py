@@ -334,7 +334,7 @@ def test_a_report_of_a_run_without_categories_is_followed_by_its_analysis(simula
     out = tmp_path / "run"
     assert profile(simulate("vllm").url, out, "--input-file", str(prompts)).exit_code == 0
     text = invoke("report", str(out), "--full").stdout
-    assert "Length, pooled" in text
+    assert "Acceptance length" in text
     assert "Acceptance by position in the draft" not in invoke("report", str(out)).stdout
     assert "Acceptance by position in the draft" in text
 

@@ -150,7 +150,7 @@ def copy_of(folder: Path, tmp_path: Path) -> Path:
 
 def shown(folder: Path, *, page: bool = False) -> None:
     """Hold the commands that read a folder to what they promise: no traceback, the records' figures shown."""
-    assert "Length, pooled" in invoke("report", str(folder), "--analysis").output
+    assert "Acceptance length" in invoke("report", str(folder), "--analysis").output
     assert invoke("report", str(folder), "--format", "json").exit_code == 0
     assert invoke("report", str(folder), "--source", "server-metrics").exit_code in (0, 2)
     assert invoke("compare", str(folder), str(folder), "--format", "json").exit_code == 0

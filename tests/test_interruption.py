@@ -254,7 +254,7 @@ def test_a_full_disk_is_one_error_and_figures_stand(simulate: Simulate, tmp_path
     stdout, stderr = finished(process)
     assert process.returncode == 1
     assert "60 of 60 succeeded" in stdout
-    assert "Length, pooled" in stdout
+    assert "Acceptance length" in stdout
     errors = [line for line in stderr.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
     assert "profile_export.jsonl' could not be written: File too large" in errors[0]

@@ -277,7 +277,7 @@ def test_quiet_prints_the_acceptance_table_alone(simulate: Simulate, tmp_path: P
     result = run(simulate, tmp_path, "--quiet")
     assert result.exit_code == 0
     assert result.stdout.startswith("Acceptance")
-    assert "Length, pooled" in result.stdout
+    assert "Acceptance length" in result.stdout
     assert "3 of 3 successful requests reported acceptance" in result.stdout
     for other in ("Latency", "Server ", "Category", "per verify step\n"):
         assert other not in result.stdout

@@ -76,8 +76,8 @@ def some(count: int, *, first: int, category: str | None = None, start: int = 0)
         ("accept_length.avg", FigureName("spec_decode_acceptance_length", "avg", None)),
         ("TTFT (ms)", FigureName("time_to_first_token", "avg", None)),
         ("ttft.p42", TTFT_P42),
-        ("Draft accept. rate", FigureName("spec_decode_draft_acceptance_rate", "avg", None)),
-        ("Draft accept. rate.p9", FigureName("spec_decode_draft_acceptance_rate", "p9", None)),
+        ("Rate per request", FigureName("spec_decode_draft_acceptance_rate", "avg", None)),
+        ("Rate per request.p9", FigureName("spec_decode_draft_acceptance_rate", "p9", None)),
         ("error_rate", FigureName("error_rate", None, None)),
     ],
 )

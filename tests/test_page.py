@@ -471,7 +471,7 @@ def test_the_commands_write_pages_beside_what_they_print(run_folder: str, tmp_pa
     result = invoke("report", run_folder, "--html", str(file), "--require", "acceptance_length >= 99")
     assert result.exit_code == 3
     assert "written:" in result.stderr
-    assert "Length, pooled" in result.stdout
+    assert "Acceptance length" in result.stdout
     check(file.read_bytes().replace(b"http://127.0.0.1", b"").replace(b"https://", b""))
     text = file.read_text()
     assert "sampling temperature is the server" in text

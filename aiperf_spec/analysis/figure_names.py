@@ -46,7 +46,7 @@ _OTHERS = {
 
 
 def _plain(name: str) -> str:
-    # "TTFT (ms)" and "Draft accept. rate" as words of a tag: ttft, draft_accept_rate.
+    # "TTFT (ms)" and "Rate per request (%)" as words of a tag: ttft, rate_per_request.
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*\)$", "", name.strip()).lower()).strip("_")
 
 
@@ -145,7 +145,7 @@ def parse_metric(text: str) -> ReportMetric | FigureName:
     """
     if "[" in text:
         raise ConfigError(f"--metric {text!r} names a category", "leave it out: every category has a column")
-    # A dot before a space belongs to a name, such as "Draft accept. rate".
+    # A dot before a space belongs to a name, such as "Accept. rate".
     metric, *statistic = re.split(r"\.(?=\w+\Z)", text)
     try:
         name = resolve(metric, statistic[0] if statistic else None, None)

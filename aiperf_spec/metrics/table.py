@@ -147,11 +147,11 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     RecordMetric(
         "usage_prompt_cache_read_tokens", "Input, from cache", lambda r: r.cached_tokens, "tokens", optional=True
     ),
-    _acceptance("spec_decode_acceptance_length", "Acceptance length", lambda a: a.length, "ratio"),
+    _acceptance("spec_decode_acceptance_length", "Length per request", lambda a: a.length, "ratio"),
     _acceptance("spec_decode_sent_acceptance_length", "Length, as sent", lambda a: a.other_length, "ratio"),
     _acceptance(
         "spec_decode_draft_acceptance_rate",
-        "Draft accept. rate",
+        "Rate per request",
         lambda a: None if a.rate is None else a.rate * 100,
         "%",
     ),
@@ -210,12 +210,12 @@ RUN_METRICS: tuple[RunMetric, ...] = (
     ),
     _pooled(
         "spec_decode_token_weighted_acceptance_length",
-        "Length, pooled",
+        "Acceptance length",
         lambda p: p.length,
         "ratio",
         "Token-Weighted Acceptance Length",
     ),
-    _pooled("spec_decode_overall_draft_acceptance_rate", "Rate, pooled", lambda p: p.rate_percent, "%"),
+    _pooled("spec_decode_overall_draft_acceptance_rate", "Draft accept. rate", lambda p: p.rate_percent, "%"),
     _pooled("tokens_per_decode_step", "Tokens per decode step", lambda p: p.tokens_per_decode_step, "ratio"),
     _pooled("drafted_share", "Drafted share of steps", lambda p: p.drafted_share, "ratio"),
     RunMetric(

@@ -55,8 +55,8 @@ def figures_table(analysis: Analysis) -> RenderableType:
     """Return pooled figures with their intervals, and the speed-up taken apart where there is a baseline."""
     speed = analysis.speed_up
     figures: list[tuple[str, Estimate, float]] = [
-        ("Length, pooled", analysis.run.length, 1),
-        ("Rate, pooled (%)", analysis.run.rate, 1),
+        ("Acceptance length", analysis.run.length, 1),
+        ("Draft accept. rate (%)", analysis.run.rate, 1),
         *(_undrafted_figures(analysis) if some_undrafted(analysis.drafted_share.value) else ()),
         ("Output from speculation (%)", analysis.coverage, 100),
         ("Time per decode step (ms)", analysis.step_time_ms, 1),

@@ -151,7 +151,7 @@ def similar_engines(run: Run) -> None:
     for record in run.records:
         assert record.acceptance is not None
         assert record.acceptance.engine == "tensorrt_llm"
-    assert run.row("Length, pooled") == ["2", "2.00"]
+    assert run.row("Acceptance length") == ["2", "2.00"]
     assert run.notices(NoticeKind.ADAPTER) == []
     # The last token came with the statistics: it is timed, and the request ends there.
     assert run.responses(0)[3].is_content
@@ -174,8 +174,8 @@ def own_average(run: Run) -> None:
     # Statistics and usage come 300 and 600 ms after the last token, in either order.
     assert all(latency_ms(record) < 1 for record in run.records)
     assert run.records[2].drop_reason is DropReason.MULTI_SEQUENCE
-    assert run.row("Acceptance length")[:2] == ["2", "2.50"]
-    assert run.row("Length, pooled") == ["2", "2.50"]
+    assert run.row("Length per request")[:2] == ["2", "2.50"]
+    assert run.row("Acceptance length") == ["2", "2.50"]
 
 
 def averages(run: Run) -> None:
@@ -188,10 +188,10 @@ def averages(run: Run) -> None:
     assert (run.summary.acceptance.steps, run.summary.acceptance.accepted) == (10, 1)
     assert rates.avg == pytest.approx(100 / 6)
     assert run.summary.acceptance.rate == pytest.approx(1 / 30)
-    assert run.row("Acceptance length")[:2] == ["2", "1.50"]
-    assert run.row("Draft accept. rate (%)")[:2] == ["2", "16.67"]
-    assert run.row("Length, pooled") == ["2", "1.10"]
-    assert run.row("Rate, pooled (%)") == ["2", "3.33"]
+    assert run.row("Length per request")[:2] == ["2", "1.50"]
+    assert run.row("Rate per request (%)")[:2] == ["2", "16.67"]
+    assert run.row("Acceptance length") == ["2", "1.10"]
+    assert run.row("Draft accept. rate (%)") == ["2", "3.33"]
     assert "2 of 3 successful requests reported acceptance" in run.printed
     assert "Rows above the line average requests; pooled and total rows weigh every verify step the same." in (
         " ".join(run.printed.split())
