@@ -25,7 +25,7 @@ _TOLD = frozenset({NoticeKind.MAX_TOKENS_REFUSED, NoticeKind.PROXY, NoticeKind.I
 
 
 def doctor(values: dict[str, Any]) -> None:
-    """Send one request, print what came of it and what to change; leaves with 0 where acceptance is reported, else 1.
+    """Send one request, print the result and what to change; exit with 0 if acceptance is reported, else with 1.
 
     `values` are of `ProfileConfig`.
     """

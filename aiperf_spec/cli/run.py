@@ -111,7 +111,7 @@ def stop_on_signals(stop: Stop, kept: Callable[[], str]) -> None:
 
     def tell(name: str) -> None:
         if loop.is_closed():
-            say_at_once(f"{name}: the run has ended and its results follow; a second signal leaves without them")
+            say_at_once(f"{name}: the run has ended and its results follow; a second signal exits without them")
         else:
             loop.call_soon_threadsafe(stop.request, name)
 
