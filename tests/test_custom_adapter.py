@@ -128,7 +128,7 @@ def test_a_run_reads_its_engine(site: Path, acme: Callable[..., AcmeServer], tmp
         assert record["spec_decode_acceptance"]["mean_acceptance_length"] == 2.5
         assert record["spec_decode_acceptance"]["acceptance_histogram"] == {"0": 1, "1": 1, "2": 1, "3": 1}
         assert record["metrics"]["server_queue_time"] == {"value": 2.5, "unit": "ms"}
-    assert "They agree exactly, over 6 requests that reported." in ran.stdout
+    assert "6 of 6 succeeded and reported; the server's counters agree" in ran.stdout
     counted = json.loads((out / "server_metrics_export.json").read_text())["spec_profile"]["reconciliation"]
     assert [(count["metric"], count["server"]) for count in counted["counts"]] == [
         ("acme_verify_steps", 24),

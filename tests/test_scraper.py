@@ -246,7 +246,7 @@ def test_counters_of_other_names_are_said_to_be_missing(simulate: Simulate, tmp_
         result = run("--url", simulate("vllm").url, *options, out=tmp_path / "run")
     said = " ".join(result.stderr.split())
     assert "no counter of verify steps" in said
-    assert "looked for vllm:spec_decode_num_drafts" in said
+    assert "Looked for vllm:spec_decode_num_drafts" in said
 
 
 @pytest.mark.parametrize("growing", [0, 1])

@@ -82,7 +82,7 @@ class TestPrecedence:
             result = CliRunner().invoke(app, [*always, "--artifact-dir", str(tmp_path / "run"), *arguments])
             assert result.exit_code == 0, result.output
             line = json.loads((tmp_path / "run" / "profile_export.jsonl").read_text())
-            return line["metrics"], " ".join(result.stderr.split())
+            return line["metrics"], " ".join(result.output.split())
 
         return run
 
@@ -92,8 +92,8 @@ class TestPrecedence:
         assert metrics["input_sequence_length"]["value"] == len("one two three")
         assert metrics["output_sequence_length"]["value"] > 60
         assert "note: output tokens of 1 request: --tokenizer counts" in notes
-        assert "usage 30." in notes
-        assert "output and input lengths are the server's own counts" not in notes
+        assert "usage says 30." in notes
+        assert "tokens counted by --tokenizer" in notes
 
     def test_usage_counts_where_it_is_asked_for(self, run: Any, tmp_path: Path) -> None:
         tokenizer = str(word_level(tmp_path / "letters.json", letters=True))
@@ -112,4 +112,4 @@ class TestPrecedence:
     def test_without_either_the_table_says_so(self, run: Any) -> None:
         metrics, notes = run()
         assert metrics["output_sequence_length"]["value"] == 30
-        assert "output and input lengths are the server's own counts" in notes
+        assert "tokens counted by the server" in notes
