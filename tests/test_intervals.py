@@ -1,4 +1,4 @@
-"""Intervals with the prompt as what scatters: formulas beside SciPy's, a bootstrap, and the truth they hold."""
+"""Intervals over prompts: formulas beside SciPy's, a bootstrap, and the truth they hold."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_prompt_that_holds_over_a_fifth_of_the_steps_is_named() -> None:
     (found,) = cautions([*run, request(12, (1, 2) * 20, prompt="long")])
     assert (found.kind, found.values["prompt"]) == (NoticeKind.ONE_PROMPT, "long")
     assert found.values["share"] == pytest.approx(0.25)
-    assert notice_text(found).startswith("prompt long holds 25% of the verify steps")
+    assert notice_text(found).startswith("prompt long has 25% of the verify steps")
 
 
 def test_percentiles_of_clustered_values_hold_the_truth() -> None:

@@ -29,7 +29,14 @@ OURS["spec_profile"]["reconciliation"] = {
 OURS["spec_profile"]["notices"] = [{"kind": "unpinned_sampling"}, {"kind": "retried", "requests": 1}]
 # A value of a wrong type in one of these, and the whole is not to be shown.
 STATISTICS = ("/summary/record_stats/", "/summary/run_values/")
-PARTS = ("input_config", "spec_profile", "error_summary", "pooled_spec_decode_acceptance_histogram", "benchmark_id")
+PARTS = (
+    "input_config",
+    "spec_profile",
+    "error_summary",
+    "pooled_spec_decode_acceptance_histogram",
+    "benchmark_id",
+    "start_time",
+)
 WHOLE = ("reconciliation", "notices")
 
 

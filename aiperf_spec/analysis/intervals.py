@@ -1,4 +1,4 @@
-"""Intervals at 95 %, with the prompt as what scatters: of pooled ratios, percentiles, shares, and their differences.
+"""Intervals at 95 %, over prompts: of pooled ratios, percentiles, shares, and their differences.
 
 A ratio is R = sum(a_i) / sum(b_i) over n clusters: prompts, each with all its turns and repeats. Its standard error is
 that of the delete-one jackknife, its quantile Student's at n_eff - 1, n_eff = sum(b)^2 / sum(b^2): where few prompts

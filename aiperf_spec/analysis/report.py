@@ -39,7 +39,7 @@ class GroupAnalysis:
 
 @dataclass(slots=True, frozen=True)
 class Analysis:
-    """The answers that one run gives. Intervals are 95 %, with prompts as what scatters."""
+    """The answers that one run gives. Intervals are 95 %, over prompts."""
 
     run: GroupAnalysis
     categories: dict[str, GroupAnalysis]

@@ -51,7 +51,7 @@ class MeasuredRun:
 
 
 def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) -> None:
-    """Profile, print and export, or only print the first request; leaves with the run's exit code."""
+    """Profile, print and export, or only print the first request; exit with the run's code."""
     if display.dry_run:
         _dry_run(config)
         return

@@ -118,13 +118,12 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
 def method(comparisons: ComparisonSet) -> str:
     """Return in words how figures were compared."""
     correction = (
-        f"Verdicts are corrected for {plural(comparisons.tests, 'comparison')} (Holm; the pooled length weighs as much "
-        "as all others together): better, worse and differs stand where the corrected p is below 0.05"
+        f"Better, worse and differs mean that p, corrected for {plural(comparisons.tests, 'comparison')} (Holm; the "
+        "acceptance length has the weight of all others together), is below 0.05"
         if comparisons.tests
         else "No figure could be judged, or none differs between any two runs"
     )
     return (
-        "Means of requests, and pooled figures; differences of pairs where there are pairs. Intervals are 95 %, each "
-        f"by itself, with prompts as what scatters. {correction}; none shown: no difference is, which does not say "
-        "that there is none."
+        "Differences are between paired prompts where prompts pair. Intervals are 95 %, over prompts, one figure at a "
+        f"time. {correction}. None shown means that the data show no difference; there may still be one."
     )

@@ -57,8 +57,9 @@ class Run:
         return file.getvalue()
 
     def row(self, label: str) -> list[str]:
-        """Return the words of the printed row that begins so, after the label."""
-        lines = [line for line in self.printed.splitlines() if line.startswith(label)]
+        """Return the words of the printed row that begins so, after the label; not of the answer that ends the run."""
+        tables = self.printed.rpartition("\n──")[0]
+        lines = [line for line in tables.splitlines() if line.startswith(label)]
         assert len(lines) == 1, f"{label!r} in\n{self.printed}"
         return lines[0].removeprefix(label).split()
 

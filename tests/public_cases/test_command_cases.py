@@ -34,7 +34,16 @@ def run(script: dict[str, Any], folder: Path, *more: str) -> tuple[Result, list[
         file.write_text("".join(json.dumps(row) + "\n" for row in script["prompts"]))
         options += ["--input-file", str(file)]
     with serving(script) as stub:
-        arguments = ["--url", stub.url, *options, *asked.get("args", []), *more, "--artifact-dir", str(folder)]
+        arguments = [
+            "--url",
+            stub.url,
+            "--full",
+            *options,
+            *asked.get("args", []),
+            *more,
+            "--artifact-dir",
+            str(folder),
+        ]
         return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}), stub.posts
 
 
