@@ -19,14 +19,14 @@ RAW = zlib.compressobj(wbits=-15)
 BODIES = {
     "": TEXT,
     "identity": TEXT,
-    "gzip": gzip.compress(TEXT),
-    "GZIP, identity": gzip.compress(TEXT[:70]) + gzip.compress(b"") + gzip.compress(TEXT[70:]),
-    "x-gzip": gzip.compress(TEXT) + b"\0" * 700,
-    " gzip ": gzip.compress(TEXT) + b"what nobody can read",
+    "gzip": gzip.compress(TEXT, mtime=0),
+    "GZIP, identity": gzip.compress(TEXT[:70], mtime=0) + gzip.compress(b"") + gzip.compress(TEXT[70:]),
+    "x-gzip": gzip.compress(TEXT, mtime=0) + b"\0" * 700,
+    " gzip ": gzip.compress(TEXT, mtime=0) + b"what nobody can read",
     "deflate": zlib.compress(TEXT),
     "Deflate": RAW.compress(TEXT) + RAW.flush(),
-    "gzip, deflate": zlib.compress(gzip.compress(TEXT)),
-    "gzip, gzip": gzip.compress(gzip.compress(TEXT[:70]) + gzip.compress(TEXT[70:])),
+    "gzip, deflate": zlib.compress(gzip.compress(TEXT, mtime=0)),
+    "gzip, gzip": gzip.compress(gzip.compress(TEXT[:70], mtime=0) + gzip.compress(TEXT[70:])),
 }
 
 
@@ -43,7 +43,7 @@ def test_a_bomb_is_handed_out_in_small_pieces(encoding: str) -> None:
     size = 64 * 1024 * 1024
     bomb = gzip.compress(bytes(size))
     if encoding == "gzip, gzip":
-        bomb = gzip.compress(bomb)
+        bomb = gzip.compress(bomb, mtime=0)
     decoder = BodyDecoder(encoding)
     tracemalloc.start()
     total = 0
@@ -62,7 +62,7 @@ def test_what_was_not_asked_for_is_named(encoding: str) -> None:
         BodyDecoder(encoding)
 
 
-@pytest.mark.parametrize("body", [b"hello", gzip.compress(TEXT)[:-8] + b"\xff" * 8])
+@pytest.mark.parametrize("body", [b"hello", gzip.compress(TEXT, mtime=0)[:-8] + b"\xff" * 8])
 def test_what_is_not_compressed_so_is_an_error(body: bytes) -> None:
     with pytest.raises(httpx.DecodingError):
         list(BodyDecoder("gzip").decode(body))
