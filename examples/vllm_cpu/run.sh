@@ -44,4 +44,4 @@ done
 
 ${SPEC_PROFILE:-spec-profile} --url "$url" --model tiny --input-file "$here/../prompts.jsonl" --concurrency 2 \
   --warmup-request-count 2 --max-tokens 128 --temperature 0 --extra-inputs ignore_eos:true --use-server-token-count \
-  --artifact-dir "$folder/profile" --overwrite
+  --artifact-dir "$folder/profile" --overwrite --full
