@@ -16,10 +16,11 @@ from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.render.comparison_tables import comparison_report, method, mismatch_text
 from aiperf_spec.render.gates import gates_table
-from aiperf_spec.render.html import charts, time_charts
+from aiperf_spec.render.html import time_charts
 from aiperf_spec.render.html.category_forest import category_forest
 from aiperf_spec.render.html.forest import Line, Point, forest
 from aiperf_spec.render.html.page import Forest, Group, Page, Section
+from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.missing import interval, signed
 from aiperf_spec.render.side_by_side import RunRow, runs_table
@@ -138,23 +139,11 @@ def _signed(value: float) -> str:
 
 
 def _acceptance(runs: Sequence[ComparedRun]) -> Group:
-    histograms = [(run.name, run.summary.acceptance.histogram, run.analysis.run.curve) for run in runs]
-    curves = [(run.name, run.analysis.run.curve) for run in runs]
-    drawn = [charts.histograms("ch", histograms), *charts.positions("cp", curves, side_by_side=True)]
-    return Group(
-        charts=[each for each in drawn if each],
-        legend=charts.names_of([run.name for run in runs]),
-        note="Positions that no draft reached are left out. Lines are 95 % intervals.",
-    )
+    return positions_of("c", [(run.name, run.summary.acceptance.histogram, run.analysis.run.curve) for run in runs])
 
 
 def _times(runs: Sequence[ComparedRun]) -> Group:
-    series = [(run.name, time_charts.times_of(_good(run), run.summary.record_stats)) for run in runs]
-    return Group(
-        charts=time_charts.distributions("cl", series),
-        legend=charts.names_of([run.name for run in runs]),
-        note="Marks are p50, p90 and p99.",
-    )
+    return latencies_of("c", [(run.name, time_charts.times_of(_good(run), run.summary.record_stats)) for run in runs])
 
 
 def _good(run: ComparedRun) -> list[RequestRecord]:

@@ -20,6 +20,7 @@ from aiperf_spec.render.html import charts, time_charts
 from aiperf_spec.render.html.cards import cards_of
 from aiperf_spec.render.html.category_forest import category_forest
 from aiperf_spec.render.html.page import Chart, Facts, Group, Page, Part, Section
+from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.html.time_charts import Times, times_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.notices import notice_text
@@ -274,23 +275,14 @@ def _side_by_side(runs: Sequence[PageRun]) -> Group:
 
 
 def _positions_of(runs: Sequence[PageRun]) -> Group:
-    histograms = [
-        (run.name, run.summary.acceptance.histogram, None if run.analysis is None else run.analysis.run.curve)
-        for run in runs
-    ]
-    curves = [(run.name, charts.NONE if run.analysis is None else run.analysis.run.curve) for run in runs]
-    drawn = [charts.histograms("all-h", histograms), *charts.positions("all-p", curves, side_by_side=True)]
-    return Group(
-        charts=[each for each in drawn if each],
-        legend=charts.names_of([run.name for run in runs]),
-        note="Positions that no draft reached are left out. Bars are 95 % intervals.",
+    return positions_of(
+        "all-",
+        [
+            (run.name, run.summary.acceptance.histogram, None if run.analysis is None else run.analysis.run.curve)
+            for run in runs
+        ],
     )
 
 
 def _latencies_of(runs: Sequence[PageRun]) -> Group:
-    series = [(run.name, _times(run)) for run in runs]
-    return Group(
-        charts=time_charts.distributions("all-l", series),
-        legend=charts.names_of([run.name for run in runs]),
-        note="Marks are p50, p90 and p99.",
-    )
+    return latencies_of("all-", [(run.name, _times(run)) for run in runs])
