@@ -171,9 +171,19 @@ def simulate(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1. 0 picks a free one.", min=0, max=65535)] = 8000,
     model: Annotated[str, typer.Option(help="Model name to serve.")] = "simulated-model",
     num_spec_tokens: Annotated[
-        int | None, typer.Option(help="Draft length. Default: 5, 3 or 7, depending on the engine.", min=1)
+        int | None,
+        typer.Option(help="Draft length; 0 for no speculation. Default: 5, 3 or 7, depending on the engine.", min=0),
     ] = None,
-    step_time_ms: Annotated[float, typer.Option(help="Time of one verify step.", min=0)] = 4.0,
+    step_time_ms: Annotated[float, typer.Option(help="Time of one step.", min=0)] = 4.0,
+    draft_time_ms: Annotated[
+        float, typer.Option(help="Time that each token of the draft length adds to a step.", min=0)
+    ] = 0.0,
+    batch_time_ms: Annotated[
+        float,
+        typer.Option(
+            help="Time that each token of the batch adds to a step: running requests times (draft length + 1).", min=0
+        ),
+    ] = 0.0,
     prefill_time_ms: Annotated[float, typer.Option(help="Time to the first token.", min=0)] = 8.0,
     seed: Annotated[int, typer.Option(help="Seed of the drafter.")] = 0,
     stretch_tokens: Annotated[
@@ -196,6 +206,8 @@ def simulate(
         model=model,
         num_spec_tokens=num_spec_tokens,
         step_time_ms=step_time_ms,
+        draft_time_ms=draft_time_ms,
+        batch_time_ms=batch_time_ms,
         prefill_time_ms=prefill_time_ms,
         seed=seed,
         stretch_tokens=stretch_tokens,

@@ -45,7 +45,7 @@ FAULTS: tuple[str, ...] = tuple(FAULT_OUTCOMES)
 class SimulatorConfig:
     """Hold the settings of one simulated server.
 
-    `num_spec_tokens` of None takes the engine's default; `level` is vLLM's
+    `num_spec_tokens` of None takes the engine's default, 0 serves without speculation; `level` is vLLM's
     `--per-request-spec-decode-metrics`; `acceptance` overrides the probability, otherwise given by the
     category of the prompt, that a first draft token is accepted. `faults` are (name, share of requests)
     pairs. Raises ValueError for a value that no server could have.
@@ -57,6 +57,10 @@ class SimulatorConfig:
     model: str = "simulated-model"
     num_spec_tokens: int | None = None
     step_time_ms: float = 4.0
+    draft_time_ms: float = 0.0
+    """What each token of the draft length adds to a step."""
+    batch_time_ms: float = 0.0
+    """What each token that a step computes adds to it: every running request has the draft's and one more."""
     prefill_time_ms: float = 8.0
     seed: int = 0
     level: Level = "detailed"
@@ -79,13 +83,14 @@ class SimulatorConfig:
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} must lie in 0..{most}, got {value}")
-        for name in ("step_time_ms", "prefill_time_ms"):
+        for name in ("step_time_ms", "draft_time_ms", "batch_time_ms", "prefill_time_ms"):
             if not 0.0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name} must be a non-negative number, got {getattr(self, name)}")
-        for name in ("num_spec_tokens", "max_model_len", "default_max_tokens", "stretch_tokens", "data_parallel"):
+        least = dict.fromkeys(("max_model_len", "default_max_tokens", "stretch_tokens", "data_parallel"), 1)
+        for name, bound in {"num_spec_tokens": 0, **least}.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+            if value is not None and value < bound:
+                raise ValueError(f"{name} must be at least {bound}, got {value}")
         for fault, share in self.faults:
             if fault not in FAULT_OUTCOMES:
                 raise ValueError(f"unknown fault {fault!r}: choose among {', '.join(FAULTS)}")
@@ -96,8 +101,13 @@ class SimulatorConfig:
 
     @property
     def draft_length(self) -> int:
-        """Return k, the number of tokens drafted in a full verify step."""
-        return self.num_spec_tokens or DEFAULT_SPEC_TOKENS[self.engine]
+        """Return k, the number of tokens drafted in a full verify step; 0 without speculation."""
+        return DEFAULT_SPEC_TOKENS[self.engine] if self.num_spec_tokens is None else self.num_spec_tokens
+
+    def step_ms(self, running: int) -> float:
+        """Return the time of one step over so many running requests: a part of its own, drafting, and the batch."""
+        k = self.draft_length
+        return self.step_time_ms + self.draft_time_ms * k + self.batch_time_ms * running * (k + 1)
 
     def to_json(self) -> str:
         """Return the settings as one JSON object that `from_json` reads."""

@@ -47,17 +47,21 @@ class Counters:
 
     def _vllm(self) -> Iterator[str]:
         model = self.config.model
-        for name, help_text, values in (
+        tokens = ("generation_tokens", "Number of generation tokens processed.", [e.tokens for e in self._engines])
+        of_drafts = (
             ("spec_decode_num_drafts", "Number of spec decoding drafts.", [e.steps for e in self._engines]),
             ("spec_decode_num_draft_tokens", "Number of draft tokens.", [e.proposed for e in self._engines]),
             ("spec_decode_num_accepted_tokens", "Number of accepted tokens.", [e.accepted for e in self._engines]),
-            ("generation_tokens", "Number of generation tokens processed.", [e.tokens for e in self._engines]),
-        ):
+        )
+        # vLLM has none of speculation unless it runs with a drafter.
+        drafts = self.config.draft_length > 0
+        for name, help_text, values in (*of_drafts, tokens) if drafts else (tokens,):
             yield from _head(f"vllm:{name}_total", help_text, "counter")
             for index, value in enumerate(values):
                 yield f'vllm:{name}_total{{engine="{index}",model_name="{model}"}} {float(value)}'
         name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-        yield from _head(name, "Accepted tokens per draft position.", "counter")
+        if drafts:
+            yield from _head(name, "Accepted tokens per draft position.", "counter")
         for index, engine in enumerate(self._engines):
             for position in range(self.config.draft_length):
                 labels = f'engine="{index}",model_name="{model}",position="{position}"'

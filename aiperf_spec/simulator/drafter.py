@@ -135,7 +135,8 @@ def draw_sequence(
     `stretch_tokens` gives the text stretches of this mean length, easy and hard by turns. In
     `undrafted_share` of the steps the drafter finds nothing; an engine that `pads_drafts` then verifies a
     full draft of padding, of which it accepts nothing. `drafts_to_limit` keeps the last drafts within
-    `max_tokens`, so that no limit cuts what a step accepted, and the last token may have no draft.
+    `max_tokens`, so that no limit cuts what a step accepted, and the last token may have no draft. A `draft_length` of
+    0 leaves every step without one.
     """
     rng, found = Random(seed), Random(seed ^ 0x5117)
     curve = acceptance_curve(first_acceptance, draft_length)
@@ -151,8 +152,8 @@ def draw_sequence(
     left = length - 1
     while left > 0:
         room = limit - (length - left) - 1 if drafts_to_limit else draft_length
-        if found.random() < undrafted_share or not room:
-            if pads_drafts:
+        if found.random() < undrafted_share or not (room and draft_length):
+            if pads_drafts and draft_length:
                 drafted.append(draft_length)
                 accepted.append(0)
             else:

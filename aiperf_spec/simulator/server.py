@@ -113,7 +113,7 @@ class Simulator:
         entry.fault = fault_for(self.config, entry.sequence)
         if entry.fault is not None:
             entry.outcome = FAULT_OUTCOMES[entry.fault]
-        writer = writer_for(entry.fault)(request, self.engine, call, entry, started, self.listener)
+        writer = writer_for(entry.fault)(request, self.engine, call, entry, started, self.listener, self.ledger)
         return await writer.respond()
 
 

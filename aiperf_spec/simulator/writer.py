@@ -9,7 +9,7 @@ from aiohttp import web
 
 from .call import Call, Event, Payload
 from .engines import Engine
-from .ledger import LedgerEntry
+from .ledger import Ledger, LedgerEntry
 from .listener import Listener
 
 HEADERS = {"Server": "uvicorn", "Vary": "Origin"}
@@ -24,7 +24,8 @@ class BrokenOffError(Exception):
 class ResponseWriter:
     """Write a response as the engine would; each fault overrides the one hook it spoils.
 
-    `started` is the event loop's time at arrival, from which every step is due.
+    `started` is the event loop's time at arrival, from which every step is due. How long a step takes depends on the
+    requests that run beside this one when it begins, by the `ledger`.
     """
 
     http: web.Request
@@ -33,6 +34,7 @@ class ResponseWriter:
     entry: LedgerEntry
     started: float
     listener: Listener | None
+    ledger: Ledger
 
     stream_type: ClassVar[str] = "text/event-stream; charset=utf-8"
     body_type: ClassVar[str] = "application/json"
@@ -40,6 +42,8 @@ class ResponseWriter:
 
     def __post_init__(self) -> None:
         self.response = web.StreamResponse(headers=HEADERS)
+        self._due = self.started + self.engine.config.prefill_time_ms / 1000
+        self._step = 0
 
     async def respond(self) -> web.StreamResponse:
         """Send the whole response; a body is a stream of one event."""
@@ -87,9 +91,17 @@ class ResponseWriter:
     async def pace(self, step: int) -> None:
         """Wait until an engine step, 0 being prefill, is over."""
         config = self.engine.config
-        due = self.started + (config.prefill_time_ms + step * config.step_time_ms) / 1000
+        while self._step < step:
+            if config.batch_time_ms:
+                # What this step costs is known when it begins, by who runs then.
+                await self._until_due()
+            self._step += 1
+            self._due += config.step_ms(self.ledger.in_flight) / 1000
+        await self._until_due()
+
+    async def _until_due(self) -> None:
         # A late stream still yields, so that hundreds of them share one loop fairly.
-        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+        await asyncio.sleep(max(0.0, self._due - asyncio.get_running_loop().time()))
 
     def transform(self, event: Event) -> list[Payload]:
         """Return what to send for an event, or for the body."""

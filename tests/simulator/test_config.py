@@ -24,7 +24,9 @@ def test_draft_length_defaults_to_the_engine_s(engine: Any, k: int) -> None:
     "settings",
     [
         {"engine": "llama.cpp"},
-        {"num_spec_tokens": 0},
+        {"num_spec_tokens": -1},
+        {"draft_time_ms": -1.0},
+        {"batch_time_ms": float("nan")},
         {"level": "all"},
         {"acceptance": 1.5},
         {"port": 70000},
@@ -58,3 +60,10 @@ def test_importing_the_package_leaves_the_server_out() -> None:
     program = f"import sys; sys.path[:0] = {path!r}; {code}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_step_costs_itself_its_draft_and_its_batch() -> None:
+    config = SimulatorConfig("vllm", num_spec_tokens=4, step_time_ms=10.0, draft_time_ms=0.5, batch_time_ms=0.25)
+    assert config.step_ms(1) == 10 + 2 + 0.25 * 5
+    assert config.step_ms(8) == 10 + 2 + 0.25 * 5 * 8
+    assert SimulatorConfig("vllm", num_spec_tokens=0, step_time_ms=10.0, batch_time_ms=0.25).step_ms(8) == 12

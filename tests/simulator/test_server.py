@@ -219,3 +219,37 @@ async def test_stopping_drops_what_is_in_flight(serve: Serve, session: aiohttp.C
             await server.stop()
         with pytest.raises(aiohttp.ClientError):
             await response.read()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_server_without_speculation_reports_none(
+    serve: Serve, ask: Ask, session: aiohttp.ClientSession, events: Read, engine: str
+) -> None:
+    server = await serve(engine, num_spec_tokens=0)
+    inputs = {"return_spec_tokens_details": True, "stream_options": {"include_usage": True}, "max_tokens": 20}
+    _, answer = await ask(server, stream=True, ignore_eos=True, **inputs)
+    objects = events(answer)
+    assert [found for item in objects if (found := statistics(item))] == []
+    assert not any("draft_n" in item.get("timings", {}) for item in objects)
+    entry = server.ledger.entries[0]
+    assert (entry.steps, entry.undrafted, entry.completion_tokens) == (0, 19, 20)
+    async with session.get(server.url + "/metrics") as response:
+        assert "spec_decode" not in await response.text() or engine == "llama_cpp"
+
+
+async def test_a_step_takes_longer_the_more_requests_run(serve: Serve, ask: Ask) -> None:
+    server = await serve("vllm", num_spec_tokens=3, step_time_ms=1.0, draft_time_ms=2.0, batch_time_ms=0.5)
+    loop = asyncio.get_running_loop()
+
+    async def step_seconds() -> float:
+        began = loop.time()
+        await ask(server, text="One more.", max_tokens=12, ignore_eos=True)
+        return (loop.time() - began) / server.ledger.entries[-1].steps
+
+    # A step is due no sooner, however busy the machine is; timers may round a little down.
+    assert await step_seconds() >= 0.95 * (0.001 + 3 * 0.002 + 4 * 0.0005)
+    others = [asyncio.ensure_future(ask(server, text=f"{n}", max_tokens=8000, ignore_eos=True)) for n in range(5)]
+    await happens(lambda: server.ledger.in_flight == 5, "five requests in flight")
+    assert await step_seconds() >= 0.95 * (0.001 + 3 * 0.002 + 6 * 4 * 0.0005)
+    for task in others:
+        task.cancel()

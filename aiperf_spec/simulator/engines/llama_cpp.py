@@ -51,8 +51,10 @@ class LlamaCppEngine(Engine):
     def settings(self, path: str) -> Payload | list[Payload]:
         """Shape the answers of GET /props, which does not say how the server drafts, and of /slots, which does."""
         if path == "/slots":
-            params = {"speculative.types": "none,draft-simple", "timings_per_token": False}
-            slot = {"n_ctx": self.config.max_model_len, "speculative": True, "is_processing": False, "params": params}
+            drafts = self.config.draft_length > 0
+            types = "none,draft-simple" if drafts else "none"
+            params = {"speculative.types": types, "timings_per_token": False}
+            slot = {"n_ctx": self.config.max_model_len, "speculative": drafts, "is_processing": False, "params": params}
             return [{"id": number} | slot for number in range(4)]
         params = {"speculative.types": "none", "timings_per_token": False}
         return {
@@ -76,7 +78,8 @@ class LlamaCppEngine(Engine):
 
     def timings(self, prompt_tokens: int, step: int, tokens: int, drafted: int, accepted: int) -> Payload:
         """Shape the object with the engine's times and what was drafted by the end of a step."""
-        prompt_ms, predicted_ms = self.config.prefill_time_ms, self.config.step_time_ms * step
+        # The engine has one request for itself; what the batch of others added is not in its own times.
+        prompt_ms, predicted_ms = self.config.prefill_time_ms, self.config.step_ms(1) * step
         times = {
             "cache_n": 0,
             "prompt_n": prompt_tokens,

@@ -59,13 +59,14 @@ class SglangEngine(Engine):
         return {"root": self.config.model, "parent": None, "max_model_len": self.config.max_model_len}
 
     def settings(self, path: str) -> Payload:
-        """Return what SGLang says of its drafter: a chain of draft tokens."""
+        """Return what SGLang says of its drafter: a chain of draft tokens, or that there is none."""
+        k = self.config.draft_length
         return {
             "model_path": self.config.model,
-            "speculative_algorithm": "EAGLE3",
-            "speculative_num_steps": self.config.draft_length,
-            "speculative_eagle_topk": 1,
-            "speculative_num_draft_tokens": self.config.draft_length + 1,
+            "speculative_algorithm": "EAGLE3" if k else None,
+            "speculative_num_steps": k or None,
+            "speculative_eagle_topk": 1 if k else None,
+            "speculative_num_draft_tokens": k + 1 if k else None,
             "speculative_adaptive": False,
             "version": "0.5.23",
         }

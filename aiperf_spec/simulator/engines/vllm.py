@@ -63,7 +63,8 @@ class VllmEngine(Engine):
     def sends_stats(self, call: Call) -> bool:
         """Say whether statistics are reported: for one sequence only, and only beside the usage."""
         single = len(call.generations) == 1
-        return self.config.level != "none" and single and (call.include_usage or not call.stream)
+        reports = self.config.level != "none" and self.config.draft_length > 0
+        return reports and single and (call.include_usage or not call.stream)
 
     def stats(self, draw: Draw, *, keep_null: bool) -> Payload:
         """Shape the statistics of one sequence; `keep_null` writes unknown arrays as null."""
