@@ -13,6 +13,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError, standing_alone
 from aiperf_spec.load.event_loop import run_in_loop
 from aiperf_spec.load.run import Hooks, first_request, measure_run
+from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.rows import request_row
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.run import RunResult
@@ -88,7 +89,8 @@ def _recipe(
     from aiperf_spec.artifacts.read.baseline import load_baseline
 
     settings, hooks = settings or ReportSettings(), hooks or Hooks()
-    finished = partial(_finished, settings=settings, baseline=load_baseline(settings))
+    goals = objectives(settings.goodput)
+    finished = partial(_finished, settings=settings, goals=goals, baseline=load_baseline(settings))
     if hooks.writer is not None or config.artifact_dir is None:
         yield hooks, partial(finished, writer=hooks.writer)
         return
@@ -98,10 +100,10 @@ def _recipe(
         yield replace(hooks, writer=writer), partial(finished, writer=writer)
 
 
-def _finished(run: RunResult, *, settings: ReportSettings, baseline: Any, writer: Any) -> ProfileResult:
+def _finished(run: RunResult, *, settings: ReportSettings, goals: Any, baseline: Any, writer: Any) -> ProfileResult:
     from aiperf_spec.artifacts.read.baseline import analysed, settings_of
 
-    summary, analysis, faults = summarise(run.records, unsent=run.unsent), None, [*run.faults]
+    summary, analysis, faults = summarise(run.records, unsent=run.unsent, goals=goals), None, [*run.faults]
     with standing_alone("the analysis", faults):
         analysis = analysed(run.records, settings, baseline, partial(settings_of, run, summary))
     if writer is not None:

@@ -32,6 +32,7 @@ from aiperf_spec.analysis.speed import (
     step_time,
     tokens_per_decode_step,
 )
+from aiperf_spec.metrics.goodput import Objective
 from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS, RecordMetric
@@ -77,7 +78,7 @@ class Figures:
     where it is at hand, gives the values that tables show; `settings` say of records without a hash of their prompt
     whether two runs' prompts are the same; `loop_lag` gives a statistic of the client's own lag by its name, in ms.
     With `counted`, the acceptance length and the draft acceptance rate are those of the server's counters, or are
-    missing for the reason that it gives.
+    missing for the reason that it gives. `goals` are the objectives of goodput.
     """
 
     def __init__(
@@ -89,10 +90,12 @@ class Figures:
         settings: RunSettings | None = None,
         counted: ServerAcceptance | Missing | None = None,
         loop_lag: Callable[[str], float | None] | None = None,
+        goals: Sequence[Objective] = (),
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
-        self._summaries: dict[str | None, Summary] = {None: summary or summarise(records)}
+        self._goals = goals
+        self._summaries: dict[str | None, Summary] = {None: summary or summarise(records, goals=goals)}
         self.flags = dict(flags or {})
         self.settings = settings or RunSettings()
         self._counted = counted
@@ -139,7 +142,8 @@ class Figures:
 
     def _summary_of(self, category: str | None) -> Summary:
         if category not in self._summaries:
-            self._summaries[category] = summarise([record for record in self._all if record.category == category])
+            chosen = [record for record in self._all if record.category == category]
+            self._summaries[category] = summarise(chosen, goals=self._goals)
         return self._summaries[category]
 
     def _of_requests(self, name: FigureName, summary: Summary) -> Estimate:

@@ -1,6 +1,6 @@
 """What a run is held against: gates, the base run, a baseline without speculation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from rich.console import Console
@@ -11,9 +11,10 @@ from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.run import run_settings, unsent_of
+from aiperf_spec.artifacts.read.run import limits_of, run_settings, unsent_of
 from aiperf_spec.config.choices import ReportSource
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.stats import statistic_of
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.metrics.table import LOOP_LAG
@@ -37,7 +38,10 @@ class Gates:
         *,
         strict: bool,
         source: ReportSource = ReportSource.AUTO,
+        goodput: Mapping[str, float] | None = None,
     ) -> None:
+        objectives(goodput or {})
+        self._limits = goodput
         self._gates = [parse_gate(expression) for expression in require]
         self._strict = strict
         if strict and not self._gates:
@@ -60,12 +64,21 @@ class Gates:
         reconciled = None if None in known else all(known)
         records = [record for run in runs for record in run.records().records]
         settings = common_settings([run_settings(run.described) for run in runs])
-        summary = summarise(records, unsent=unsent_of(runs))
+        goals = objectives(self._limits or limits_of(runs))
+        summary = summarise(records, unsent=unsent_of(runs), goals=goals)
         counted = _counted(runs) if self._by_counters else None
         flags = {"reconciled": reconciled}
         # Lags of several clients do not make one distribution.
         lag = partial(runs[0].described.metric, LOOP_LAG) if len(runs) == 1 else None
-        return Figures(records, summary=summary, flags=flags, settings=settings, counted=counted, loop_lag=lag)
+        return Figures(
+            records,
+            summary=summary,
+            flags=flags,
+            settings=settings,
+            counted=counted,
+            loop_lag=lag,
+            goals=goals,
+        )
 
     def figures_of_result(self, result: RunResult, summary: Summary) -> Figures:
         """Return the same of a run that has just been made."""
@@ -73,7 +86,12 @@ class Gates:
         flags = {"reconciled": _reconciled(result.reconciliation)}
         lags = sorted(lag / NS_PER_MS for lag in result.loop_lags_ns)
         return Figures(
-            result.records, summary=summary, flags=flags, counted=counted, loop_lag=partial(statistic_of, lags)
+            result.records,
+            summary=summary,
+            flags=flags,
+            counted=counted,
+            loop_lag=partial(statistic_of, lags),
+            goals=objectives(summary.objectives),
         )
 
     def outcomes(self, figures: Figures) -> list[GateResult]:

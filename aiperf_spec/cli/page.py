@@ -75,7 +75,7 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Ru
     analysis = analysed(result.records, own, baseline, partial(run_settings, first.described))
     texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
     name = ", ".join(run.name for run in group)
-    return page_run(name, result, loaded.summary(), analysis, texts=texts)
+    return page_run(name, result, loaded.summary(settings.goodput), analysis, texts=texts)
 
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:

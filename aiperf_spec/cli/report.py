@@ -1,7 +1,7 @@
 """Report on runs from their files: as they ended, side by side, or the acceptance matrix."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from aiperf_spec.cli.terminal import note, say_next, show_document, stderr, stdo
 from aiperf_spec.config.choices import ReportFormat, ReportMetric, ReportSource
 from aiperf_spec.config.result_options import ReportDisplay
 from aiperf_spec.config.settings import ReportSettings
-from aiperf_spec.errors import ExitCode, SpecProfileError
+from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
+from aiperf_spec.metrics.goodput import GOODPUT_TAGS
 from aiperf_spec.models.run import NoticeKind
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.matrix import matrix_report, notes
@@ -43,10 +44,15 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
     """Print a run's own tables and its answer; of several runs a table side by side, and the matrix of categories."""
     with translated_errors():
         metric = parse_metric(display.metric)
+        if settings.goodput and isinstance(metric, FigureName) and metric.tag in GOODPUT_TAGS:
+            raise ConfigError(
+                f"--metric {metric} shows the goodput of the limits that each run was given, not of --goodput",
+                "leave out --metric and report on one run, or leave out --goodput",
+            )
         if display.html is not None:
             expect_page(display.html)
         base = [] if settings.base is None else [RunFolder(settings.base)]
-        gates = Gates(settings.require, base, strict=settings.strict, source=display.source)
+        gates = Gates(settings.require, base, strict=settings.strict, source=display.source, goodput=settings.goodput)
         runs = find_runs(paths)
         _expect_to_read(runs, settings, display)
         groups = by_model(runs) if display.pool else [[run] for run in runs]
@@ -62,7 +68,7 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         own = groups if alone or display.pool or (plain and settings.full) else []
         _repeat_notices(runs, own=bool(own), of_time=plain or metric not in _ACCEPTANCE)
         if matrix is not None and display.form is not ReportFormat.TABLE:
-            _give(_document(matrix, runs, display), display)
+            _give(_document(matrix, runs, display, settings.goodput), display)
         else:
             shown = _screens(matrix, runs, own, screens, display, plain=plain)
             if display.output is not None:
@@ -127,12 +133,12 @@ def _asks_for_runs(display: ReportDisplay) -> bool:
     return display.form is ReportFormat.TABLE and not display.intervals and display.source is ReportSource.AUTO
 
 
-def _document(matrix: Matrix, runs: Sequence[RunFolder], display: ReportDisplay) -> bytes:
+def _document(matrix: Matrix, runs: Sequence[RunFolder], display: ReportDisplay, limits: Mapping[str, float]) -> bytes:
     if display.form is ReportFormat.CSV:
         return matrix_csv(matrix, intervals=display.intervals)
     if display.form is ReportFormat.MARKDOWN:
         return matrix_markdown(matrix, notes(matrix, intervals=display.intervals), intervals=display.intervals)
-    summaries = [_summary_json(group) for group in by_model(runs)] if display.pool else []
+    summaries = [_summary_json(group, limits) for group in by_model(runs)] if display.pool else []
     return matrix_json(matrix, intervals=display.intervals, summaries=summaries)
 
 
@@ -204,9 +210,9 @@ def _examine(
     return met
 
 
-def _summary_json(group: Sequence[RunFolder]) -> dict[str, Any]:
+def _summary_json(group: Sequence[RunFolder], limits: Mapping[str, float]) -> dict[str, Any]:
     loaded = load_run(group)
-    figures = figures_json(loaded.summary())
+    figures = figures_json(loaded.summary(limits))
     return {"model": group[0].model, "runs": [run.name for run in group], **figures}
 
 

@@ -24,6 +24,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, NoContactError, SpecProfileError, standing_alone
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.stop import Stop
+from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import Phase, RunInfo, RunResult
@@ -56,8 +57,9 @@ def run(config: ProfileConfig, settings: ReportSettings, display: RunDisplay) ->
         _dry_run(config)
         return
     with translated_errors(), signals_put_back():
-        # Read first: a gate that means nothing, or a base that is not there, is to be known before anything is sent.
+        # Read first: a gate or a limit that means nothing, or a missing base, is to be known before anything is sent.
         judge = _judge(settings, display.source)
+        objectives(settings.goodput)
         measured = measure(config, settings, display.progress)
         print_run(measured, settings, display)
         met = False

@@ -78,7 +78,7 @@ class RunScreens:
         said = [notice for notice in loaded.result.notices if notice.kind is NoticeKind.NO_COMMON_TIME]
         for notice in (*said, *analysis.cautions):
             note(f"{printable(names, 400)}: {notice_text(notice)}")
-        summary = loaded.summary()
+        summary = loaded.summary(self.settings.goodput)
         yield run_report(
             loaded.result, summary, analysis, settings=self.settings, with_analysis=self.analysis, texts=texts
         )

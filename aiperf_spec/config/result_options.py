@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiperf_spec.config.choices import ReportFormat, ReportSource, Ui
+from aiperf_spec.config.goodput import parse_goodput
 from aiperf_spec.config.option import ANALYSIS, GATES, OUTPUT, OWN, Options, option
 
 
@@ -37,6 +38,14 @@ class ResultOptions(Options):
         default=(),
     )
     strict: bool = option("Require the whole 95 % interval to meet each gate.", GATES, default=False)
+    goodput: dict[str, float] = option(
+        "Limits that a request has to meet to count for goodput, such as 'request_latency:250 inter_token_latency:10'.",
+        GATES,
+        "LIMITS",
+        "slos",
+        read=parse_goodput,
+        default={},
+    )
     base: Path | None = option("Folder of the run that `base` refers to in a gate.", GATES, "DIR", default=None)
 
 

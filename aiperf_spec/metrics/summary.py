@@ -3,10 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from aiperf_spec.metrics.buffering import came_in_clumps
+from aiperf_spec.metrics.goodput import Objective, good_requests
 from aiperf_spec.metrics.latency import inter_token_latency
 from aiperf_spec.metrics.pooled import PooledAcceptance, pool
 from aiperf_spec.metrics.pooled_totals import pool_totals
@@ -54,6 +55,8 @@ class Summary:
     errors: list[ErrorGroup]
     in_clumps: int = 0
     """Streams that arrived in clumps; 0 where only the summary file is at hand."""
+    objectives: dict[str, float] = field(default_factory=dict)
+    """The limits of goodput by metric; empty where none is set."""
 
     @property
     def total(self) -> int:
@@ -67,16 +70,21 @@ class Summary:
 
 
 def summarise(
-    records: Sequence[RequestRecord], phase: Phase = Phase.PROFILING, *, unsent: int | None = None
+    records: Sequence[RequestRecord],
+    phase: Phase = Phase.PROFILING,
+    *,
+    unsent: int | None = None,
+    goals: Sequence[Objective] = (),
 ) -> Summary:
     """Return the figures of one phase's records.
 
     `unsent` is how many requests were due and never went out, which leave no record; None where that is not known.
+    `goals` are what a request has to meet to count for goodput.
     """
     chosen = [record for record in records if record.phase is phase]
     good = [record for record in chosen if record.succeeded]
     reasons = Counter(r.drop_reason for r in chosen if r.drop_reason is not None)
-    totals = _totals(chosen, good, unsent)
+    totals = _totals(chosen, good, unsent, goals)
     return Summary(
         succeeded=totals.succeeded,
         failed=totals.failed,
@@ -88,6 +96,7 @@ def summarise(
         categories=_categories(good),
         errors=_errors(chosen),
         in_clumps=sum(map(came_in_clumps, good)),
+        objectives={goal.metric.tag: goal.limit for goal in goals},
     )
 
 
@@ -97,7 +106,12 @@ def run_values(records: Sequence[RequestRecord]) -> dict[str, float]:
     return _run_values(_totals(chosen, [record for record in chosen if record.succeeded]))
 
 
-def _totals(chosen: list[RequestRecord], good: list[RequestRecord], unsent: int | None = None) -> Totals:
+def _totals(
+    chosen: list[RequestRecord],
+    good: list[RequestRecord],
+    unsent: int | None = None,
+    goals: Sequence[Objective] = (),
+) -> Totals:
     cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
     itls = [itl for record in good if (itl := inter_token_latency(record)) is not None]
     return Totals(
@@ -111,6 +125,7 @@ def _totals(chosen: list[RequestRecord], good: list[RequestRecord], unsent: int 
         draft_totals=pool_totals(chosen),
         zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
         unsent=unsent,
+        good=good_requests(good, goals) if goals else None,
     )
 
 

@@ -66,6 +66,14 @@ class Totals:
     zero_step_requests: int
     unsent: int | None = None
     """Requests that were due and never went out; None where that is not known."""
+    good: int | None = None
+    """Requests that met every objective; None where none is set."""
+
+    @property
+    def good_share(self) -> float | None:
+        """good / (succeeded + failed); None without an objective, or without a request."""
+        ended = self.succeeded + self.failed
+        return self.good / ended if self.good is not None and ended else None
 
     def per_second(self, number: int | None) -> float | None:
         """Return a number of the run by its duration; None where either is not known."""
@@ -182,6 +190,11 @@ RUN_METRICS: tuple[RunMetric, ...] = (
     RunMetric("unsent_request_count", "Never sent", lambda t: t.unsent, "requests"),
     RunMetric("benchmark_duration", "Duration", lambda t: t.duration_s, "sec"),
     RunMetric("request_throughput", "Requests/s", lambda t: t.per_second(t.succeeded), "requests/sec"),
+    RunMetric("good_request_count", "Good requests", lambda t: t.good, "requests"),
+    RunMetric(
+        "good_request_fraction", "Good share of requests", lambda t: t.good_share, "ratio", header="GoodRequestFraction"
+    ),
+    RunMetric("goodput", "Goodput", lambda t: t.per_second(t.good), "requests/sec"),
     RunMetric("output_token_throughput", "Output tokens/s", lambda t: t.per_second(t.output_tokens), "tokens/sec"),
     # The mean of each request's own throughput is drawn up by the few that came fastest; this one is not.
     RunMetric(

@@ -7,6 +7,7 @@ from aiperf_spec.analysis.answer import setup_of
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import loop_lag
 from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.metrics.table import RECORD_METRICS
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.answer import setup_parts
 from aiperf_spec.render.server_side import drafter_text
@@ -28,6 +29,8 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
     counted = "the server" if result.config.tokenizer is None else "--tokenizer"
     prompts = f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)}), tokens counted by {counted}"
     grid.add_row("Prompts", Text(prompts))
+    if summary.objectives:
+        grid.add_row("Goodput", Text(goodput_text(summary)))
     if not full:
         return grid
     grid.add_row("Outcome", _outcome(result, summary))
@@ -41,6 +44,20 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
         shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
         grid.add_row("Client lag", shown)
     return grid
+
+
+def goodput_text(summary: Summary) -> str:
+    """Return the requests a second that met the objectives, and how many did, in words."""
+    values = summary.run_values
+    good, ended = int(values.get("good_request_count", 0)), summary.succeeded + summary.failed
+    units = {metric.tag: metric.unit for metric in RECORD_METRICS}
+    words = []
+    for tag, limit in summary.objectives.items():
+        unit = units.get(tag, "")
+        # As `Objective`: of durations the limit is an upper one.
+        words.append(f"{tag} {'<=' if unit == 'ms' else '>='} {limit:g}{' ms' if unit == 'ms' else ''}")
+    rate = number(values.get("goodput"))
+    return f"{rate} requests/s: {count(good)} of {plural(ended, 'request')} met {' and '.join(words)}"
 
 
 def _prompts(dataset: DatasetInfo) -> str:

@@ -1,6 +1,6 @@
 """A run read back from its folder: for the tables that it printed, and to be compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from aiperf_spec.config.command_line import command_line
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
 from aiperf_spec.config.yaml_file import parse_config
 from aiperf_spec.errors import ConfigError
+from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.metrics.table import RUN_METRICS
 from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, RequestRecord, RunResult
@@ -34,9 +35,13 @@ class LoadedRun:
     overlapped: bool = True
     """Whether all of its clients sent at the same time, for some time."""
 
-    def summary(self) -> Summary:
-        """Return the figures of its records; clients that did not overlap have no throughput and no duration."""
-        found = summarise(self.result.records, unsent=self.result.unsent)
+    def summary(self, limits: Mapping[str, float] | None = None) -> Summary:
+        """Return the figures of its records; clients that did not overlap have no throughput and no duration.
+
+        `limits` are those of goodput, in place of the run's own.
+        """
+        goals = objectives(limits or self.settings.goodput)
+        found = summarise(self.result.records, unsent=self.result.unsent, goals=goals)
         if self.overlapped:
             return found
         timed = {metric.tag for metric in RUN_METRICS if metric.is_timed}
@@ -89,6 +94,12 @@ def taken_over(settings: ReportSettings, run: RunFolder) -> ReportSettings:
     """Return the settings of a report, with the draft cost that the run was given where the report has none."""
     own = _own_config(run) if settings.draft_cost is None else None
     return settings if own is None else settings.model_copy(update={"draft_cost": own[1].draft_cost})
+
+
+def limits_of(runs: Sequence[RunFolder]) -> dict[str, float]:
+    """Return the limits of goodput that runs were given, where all have the same; else none."""
+    found = [{} if (own := _own_config(run)) is None else own[1].goodput for run in runs]
+    return found[0] if found and all(each == found[0] for each in found) else {}
 
 
 def command_of(run: RunFolder) -> list[str]:

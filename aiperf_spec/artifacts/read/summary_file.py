@@ -145,6 +145,8 @@ class SummaryFile(Tolerant):
     use_server_token_count: bool = _at("input_config", "endpoint", "use_server_token_count", default=False)
     extra_inputs: dict[str, Any] | None = _at("input_config", "endpoint", "extra")
     datasets: list[Maybe[Dataset]] = _at("input_config", "datasets", default=[])
+    slos: dict[str, Maybe[Number]] = _at("input_config", "slos", default={})
+    """The limits of goodput by metric."""
     phases: list[Maybe[Phase]] = _at("input_config", "phases", default=[])
     server_url: Text | None = _at("spec_profile", "server", "url")
     server_owner: Text | None = _at("spec_profile", "server", "owned_by")
@@ -217,6 +219,7 @@ def summary_of(file: SummaryFile) -> Summary:
         },
         categories={name: _category(found or Category()) for name, found in file.categories.items()},
         errors=[_error(found or ErrorCount()) for found in file.error_summary],
+        objectives={name: limit for name, limit in file.slos.items() if limit is not None},
     )
 
 

@@ -12,6 +12,7 @@ from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.secret_names import REDACTED, is_secret_input
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
+from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.models.run import RunInfo
 from aiperf_spec.version import __version__
 
@@ -42,6 +43,9 @@ def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
     for name, value in (*config, *settings):
         if isinstance(value, Path) and name in fields:
             fields[name] = _escaped(str(value.absolute()))
+    if settings.goodput:
+        # By their tags, which AIPerf knows too.
+        fields["goodput"] = {goal.metric.tag: goal.limit for goal in objectives(settings.goodput)}
     if config.tokenizer is not None and Path(config.tokenizer).exists():
         fields["tokenizer"] = _escaped(str(Path(config.tokenizer).absolute()))
     if config.concurrency_cap is None:

@@ -24,7 +24,8 @@ def summary_json(result: RunResult, summary: Summary) -> bytes:
     document |= figures_json(summary)
     if (lag := loop_lag(result.loop_lags_ns)) is not None:
         document[LOOP_LAG] = {"unit": "ms", **_stats(lag)}
-    document["input_config"] = input_config(result)
+    slos = {"slos": summary.objectives} if summary.objectives else {}
+    document["input_config"] = input_config(result) | slos
     document["run_info"] = {"benchmark_id": result.run_id, "trial": 0, "generator": f"spec-profile {__version__}"}
     document["was_cancelled"] = result.stopped_by is not None
     document["is_complete"] = result.stopped_by is None and result.failure is None
