@@ -248,6 +248,11 @@ def test_a_schedule_without_a_cap_stays_without() -> None:
     assert (read.request_rate, read.concurrency_cap) == (2.0, None)
 
 
+def test_a_repeat_sends_the_same_share_and_starts_when_it_is_told_to() -> None:
+    read = again(config_yaml(run(share="1/3", start_at="2026-12-01T12:00:00Z"), ReportSettings()).decode())
+    assert (read.share, read.start_at) == ("1/3", None)
+
+
 @pytest.mark.parametrize(
     "values", [{}, {"fixed_schedule_auto_offset": False}, {"fixed_schedule_start_offset": 5, "concurrency": 3}]
 )

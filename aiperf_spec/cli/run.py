@@ -22,7 +22,7 @@ from aiperf_spec.config.choices import ReportSource, Ui
 from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, NoContactError, SpecProfileError, standing_alone
-from aiperf_spec.load.plan import requests_of
+from aiperf_spec.load.plan import own_requests_of
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.summary import Summary
@@ -90,7 +90,7 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
     with ArtifactWriter(config, settings) as writer, Display(stderr(), config, ui) as display:
 
         def on_plan(info: RunInfo) -> None:
-            display.expect({phase: requests_of(config, info.dataset, phase) for phase in Phase})
+            display.expect({phase: own_requests_of(config, info.dataset, phase) for phase in Phase})
 
         hooks = Hooks(
             on_plan,

@@ -15,13 +15,13 @@ from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/@]*(?=@)|^[^/@]*(?=@)")
-_LEFT_OUT = ("api_key", "artifact_dir", "overwrite")
+_LEFT_OUT = ("api_key", "artifact_dir", "overwrite", "start_at")
 
 
 def command_line(config: ProfileConfig, settings: ReportSettings) -> list[str]:
     """Return the program and each option with its value, quoted for a shell and without secrets.
 
-    Options at their defaults are left out, and so is where the run was written.
+    Options at their defaults are left out, and so are where the run was written and when it started.
     """
     redactor = Redactor(config, split_endpoint(config.url))
     words = ["spec-profile"]

@@ -161,6 +161,18 @@ class RunOptions(Options):
         default=None,
     )
     workers: int = option("Number of client processes that share the requests.", LOAD, "N", ge=1, le=64, default=1)
+    share: str | None = option(
+        "Send only this client's share: of N clients, client I (from 0) sends requests I, I+N, ... of one schedule.",
+        LOAD,
+        "I/N",
+        default=None,
+    )
+    start_at: str | None = option(
+        "Start to profile at this time, after the warm-up: 2026-12-01T12:00:00Z, or seconds since 1970.",
+        LOAD,
+        "TIME",
+        default=None,
+    )
 
     input_file: Path | tuple[Path, ...] | None = option(
         "File of prompts: .jsonl, .json or .csv, also .gz; - is standard input. Repeatable. Default: built-in prompts.",

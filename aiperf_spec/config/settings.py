@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from aiperf_spec.config.problems import problem_text
 from aiperf_spec.config.result_options import ResultOptions
 from aiperf_spec.config.run_options import RunOptions
 from aiperf_spec.config.server_url import split_endpoint
+from aiperf_spec.config.several_clients import Share, start_time
 from aiperf_spec.errors import ConfigError
 
 _SENT = [name for name, option in OPTIONS.items() if option.sent]
@@ -101,6 +103,16 @@ class ProfileConfig(_Settings, RunOptions):
         return self.dataset_sampling_strategy or (SamplingStrategy.RANDOM if pool else SamplingStrategy.SEQUENTIAL)
 
     @property
+    def client_share(self) -> Share:
+        """Which requests this client sends: all of them without `--share`."""
+        return Share() if self.share is None else Share.parse(self.share)
+
+    @property
+    def start_time(self) -> datetime | None:
+        """When profiling is to start, in UTC; None without `--start-at`."""
+        return None if self.start_at is None else start_time(self.start_at)
+
+    @property
     def sent_options(self) -> dict[str, Any]:
         """What the request body holds under the names of options: those that were given and are declared as `sent`."""
         return {name: value for name in _SENT if (value := getattr(self, name)) is not None}
@@ -109,6 +121,17 @@ class ProfileConfig(_Settings, RunOptions):
     @classmethod
     def _check_dataset_type(cls, text: str) -> str:
         return DatasetSelector.parse(text).name
+
+    @field_validator("share")
+    @classmethod
+    def _check_share(cls, text: str | None) -> str | None:
+        return None if text is None else str(Share.parse(text))
+
+    @field_validator("start_at")
+    @classmethod
+    def _check_start_at(cls, text: str | None) -> str | None:
+        # Whether it has passed is known only where the run begins.
+        return None if text is None else start_time(text).isoformat()
 
     @field_validator("url")
     @classmethod

@@ -95,7 +95,7 @@ def run_notices(
 
 def _counters(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:
     """Yield that metrics were read in which the engine's counters of verify steps are not to be found."""
-    if result.server_metrics is None or result.reconciliation is not None:
+    if result.server_metrics is None or result.reconciliation is not None or result.config.client_share.count > 1:
         return
     engines = known_engines()
     reported = {record.acceptance.engine for record in good if record.acceptance is not None} & engines.keys()

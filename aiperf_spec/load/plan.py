@@ -11,6 +11,7 @@ from aiperf_spec.models.response import ParsedResponse
 from aiperf_spec.models.run import DatasetInfo, Phase
 from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.wire.outcome import answer_message
+from aiperf_spec.workload.dataset import UntilFailure, Workload
 from aiperf_spec.workload.prompts import Prompt, hashed
 
 
@@ -92,8 +93,30 @@ def plan(prompts: Iterator[Prompt], count: int | None, phase: Phase, batch_size:
         index += 1 + request.later_turns
 
 
+def planned(config: ProfileConfig, workload: Workload, phase: Phase) -> tuple[Iterator[PlannedRequest], UntilFailure]:
+    """Return the first requests of a phase's conversations that this client sends, and the prompts they are made from.
+
+    Each phase starts at the first prompt, so that warming up does not change what is measured. With `--share`, indexes
+    are those of the run of all clients.
+    """
+    count = requests_of(config, workload.info, phase)
+    once = config.fixed_schedule and phase is Phase.PROFILING
+    endless = not once and (count is not None or config.benchmark_duration is not None)
+    prompts = UntilFailure(workload.ordered() if endless else workload.once())
+    return config.client_share.of(plan(prompts, count, phase, config.batch_size_text)), prompts
+
+
+def own_requests_of(config: ProfileConfig, dataset: DatasetInfo, phase: Phase) -> int | None:
+    """Return how many of a phase's requests this client sends; None where its prompts, or its duration, decide."""
+    total = requests_of(config, dataset, phase)
+    if total is None or config.share is None:
+        return total
+    # Clients share out conversations, which differ in length.
+    return None if dataset.has_conversations else config.client_share.number_of(total)
+
+
 def requests_of(config: ProfileConfig, dataset: DatasetInfo, phase: Phase) -> int | None:
-    """Return how many requests a phase has; None where its prompts, or its duration, decide."""
+    """Return how many requests a phase of all clients has; None where its prompts, or its duration, decide."""
     if phase is Phase.WARMUP:
         return config.warmup_request_count
     if config.request_count is not None or config.benchmark_duration is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 import uuid
 from array import array
@@ -24,11 +23,12 @@ from aiperf_spec.load.failing import FailureWatch
 from aiperf_spec.load.model import find_model
 from aiperf_spec.load.notices import run_notices
 from aiperf_spec.load.open_files import allow_connections
-from aiperf_spec.load.plan import requests_of
+from aiperf_spec.load.plan import own_requests_of, planned
 from aiperf_spec.load.readiness import wait_until_ready
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
 from aiperf_spec.load.server_pages import read_pages
+from aiperf_spec.load.start import check_start, wait_for_start
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
@@ -74,8 +74,16 @@ def first_request(config: ProfileConfig) -> tuple[str, dict[str, str], dict[str,
 
 
 def _first_body(config: ProfileConfig, workload: Workload) -> dict[str, Any]:
-    prompts = tuple(itertools.islice(workload.ordered(), config.batch_size_text))
-    body = build_body(config, config.model or "<the model that /v1/models lists>", prompts)
+    requests, prompts = planned(config, workload, Phase.PROFILING)
+    first = next(requests, None)
+    if first is None:
+        if prompts.failure is not None:
+            raise prompts.failure
+        raise ConfigError(
+            f"--share {config.share} leaves this client nothing to send: there are fewer requests than clients",
+            "run fewer clients, or send more requests (--request-count)",
+        )
+    body = build_body(config, config.model or "<the model that /v1/models lists>", first.prompts)
     try:
         orjson.dumps(body)
     except TypeError as error:
@@ -92,6 +100,7 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
     server = split_endpoint(config.url)
     workload = open_workload(config)
     _first_body(config, workload)  # which raises where it cannot be sent
+    check_start(config, time.time_ns())
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
     redactor = Redactor(config, server)
@@ -120,7 +129,7 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
             hooks.on_plan(info)
         folder = None if hooks.writer is None else hooks.writer.open(info)
         records: list[RequestRecord] = []
-        watch = FailureWatch(config, found, requests_of(config, workload.info, Phase.PROFILING))
+        watch = FailureWatch(config, found, own_requests_of(config, workload.info, Phase.PROFILING))
 
         def sink(record: RequestRecord) -> None:
             if info.drafter is not None and record.acceptance is not None:
@@ -138,13 +147,15 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
         requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
         phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
-            sent = await _send(phase_runner, model, hooks, scraper)
+            sent = await _send(phase_runner, model, info.wall_offset_ns, hooks, scraper)
             # From here on nothing that goes wrong may cost what was measured.
             faults: list[SpecProfileError] = []
             metrics = reconciliation = None
             with standing_alone("the comparison with the server's counters", faults):
                 metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stop.reason is not None)
-                reconciliation = None if metrics is None else reconcile(records, metrics)
+                # What the server counted is of all clients, what is compared with it of this one.
+                alone = config.client_share.count == 1
+                reconciliation = reconcile(records, metrics) if metrics is not None and alone else None
         info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
             **{known.name: getattr(info, known.name) for known in fields(info)},
@@ -176,7 +187,9 @@ class _Sent:
     warnings: Sequence[str] = ()
 
 
-async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: MetricsScraper) -> _Sent:
+async def _send(
+    phase_runner: PhaseRunner, model: str, wall_offset_ns: int, hooks: Hooks, scraper: MetricsScraper
+) -> _Sent:
     """Run the phases, from this process or from several."""
     config, stop, sender = phase_runner.config, phase_runner.stop, phase_runner.sender
 
@@ -184,12 +197,12 @@ async def _send(phase_runner: PhaseRunner, model: str, hooks: Hooks, scraper: Me
         return nullcontext() if hooks.watch is None else running(hooks.watch(lambda: sender.in_flight))
 
     async def run_phases() -> SpecProfileError | None:
-        for phase in (Phase.WARMUP, Phase.PROFILING):
-            if phase is Phase.PROFILING and stop.reason is None:
-                await scraper.begin(stop.wait, settle=bool(config.warmup_request_count or config.ready_timeout))
-            if stop.reason is None and (failure := await phase_runner.run(phase, hooks.clock())) is not None:
-                return failure
-        return None
+        if stop.reason is None and (failure := await phase_runner.run(Phase.WARMUP, hooks.clock())) is not None:
+            return failure
+        if stop.reason is None:
+            await scraper.begin(stop.wait, settle=bool(config.warmup_request_count or config.ready_timeout))
+        start = await wait_for_start(config, wall_offset_ns, hooks.clock, stop)
+        return await phase_runner.run(Phase.PROFILING, start) if isinstance(start, int) else start
 
     if config.workers == 1 or stop.reason is not None:
         async with monitored_loop_lag(hooks.clock) as lags_ns, watching(sender):

@@ -11,13 +11,13 @@ from typing import Protocol
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import SpecProfileError, StoppedError
 from aiperf_spec.load.event_loop import sleep_until
-from aiperf_spec.load.plan import PlannedRequest, plan, requests_of
+from aiperf_spec.load.plan import PlannedRequest, planned, requests_of
 from aiperf_spec.load.requester import Sink
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.run import Phase
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.workload.arrivals import arrivals
-from aiperf_spec.workload.dataset import UntilFailure, Workload
+from aiperf_spec.workload.dataset import Workload
 
 
 class Sender(Protocol):
@@ -57,11 +57,7 @@ class PhaseRunner:
         self.unsent, count = 0, requests_of(config, self.workload.info, phase)
         if count == 0 or self.stop.reason is not None:
             return None
-        # Each phase starts at the first prompt, so that warming up does not change what is measured.
-        once = config.fixed_schedule and phase is Phase.PROFILING
-        endless = not once and (count is not None or config.benchmark_duration is not None)
-        prompts = UntilFailure(self.workload.ordered() if endless else self.workload.once())
-        requests = plan(prompts, count, phase, config.batch_size_text)
+        requests, prompts = planned(config, self.workload, phase)
         slots = config.concurrency if count is None else min(config.concurrency, count)
         if phase is Phase.WARMUP:
             await self._closed_loop(requests, slots, None)
@@ -76,7 +72,7 @@ class PhaseRunner:
         else:
             number = round(rate * duration) if count is None and duration is not None else count
             offsets = arrivals(rate, config.arrival_pattern, config.random_seed, number)
-            due = (start_ns + round(each * NS_PER_S) for each in offsets)
+            due = (start_ns + round(each * NS_PER_S) for each in config.client_share.of(offsets))
             await self._open_loop(zip(requests, due, strict=False), cap, end_ns)
         return prompts.failure
 

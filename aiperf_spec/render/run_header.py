@@ -95,6 +95,8 @@ def load_parts(config: ProfileConfig, started: str = "requests") -> list[str]:
         parts.append(f"concurrency {'at most ' if parts else ''}{config.concurrency_cap}")
     if config.benchmark_duration is not None:
         parts.append(f"for {config.benchmark_duration:g} s")
+    if config.share is not None:
+        parts.append(f"share {config.share} of them")
     if config.workers > 1:
         parts.append(f"{config.workers} workers")
     return parts

@@ -20,8 +20,8 @@ _HEAD = f"""\
 # What this run was (spec-profile {__version__}). `spec-profile --config config.yaml` sends the same bodies in the same
 # order, into a folder of its own. Secrets are left out: set the environment variables that stand in their places.
 """
-_LEFT_OUT = ("artifact_dir", "overwrite")
-"""A repeat must not write over what it repeats."""
+_LEFT_OUT = ("artifact_dir", "overwrite", "start_at")
+"""A repeat must not write over what it repeats, and its time to start has passed."""
 
 
 def config_yaml(info: RunInfo, settings: ReportSettings) -> bytes:
