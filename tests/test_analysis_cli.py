@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,14 @@ def test_a_baseline_is_a_run_without_speculation(simulate: Simulate, tmp_path: P
     assert speed["measured"]["value"] == pytest.approx(speed["tokens_per_step"] * speed["per_step"] * speed["kept"])
     wrong = profile(fast, tmp_path / "again", "--baseline", str(tmp_path / "fast"))
     assert wrong.exit_code == 2
-    assert "a run with speculation" in words(wrong.output)
+    assert "a run with speculation: its requests report acceptance" in words(wrong.output)
+    # Where requests say nothing, the counters tell: in our files, or in AIPerf's, which have no comparison.
+    assert profile(plain, tmp_path / "silent", "--server-metrics").exit_code == 0
+    for _ in range(2):
+        wrong = profile(fast, tmp_path / "again", "--baseline", str(tmp_path / "silent"))
+        assert wrong.exit_code == 2
+        assert re.search("with speculation: its server counted verify steps .[0-9,]+.", words(wrong.output))
+        (tmp_path / "silent" / "profile_export_aiperf.json").unlink(missing_ok=True)
 
 
 def test_runs_are_compared(simulate: Simulate, tmp_path: Path) -> None:

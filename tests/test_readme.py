@@ -120,8 +120,8 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 def folder(simulate: Simulate, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with two runs and one without speculation, for the commands that read some."""
     folder = tmp_path_factory.mktemp("readme")
-    for name, level in (("one", "detailed"), ("two", "detailed"), ("plain", "none")):
-        url = simulate("vllm", level=level).url
+    for name, undrafted in (("one", 0.0), ("two", 0.0), ("plain", 1.0)):
+        url = simulate("vllm", level="none" if undrafted else "detailed", undrafted_share=undrafted).url
         run(f"spec-profile --url {url} --request-count 12 --artifact-dir artifacts/{name}", folder)
     for name in ("A1", "A2", "A3", "B1", "B2", "B3"):
         shutil.copytree(folder / "artifacts" / ("one" if name < "B" else "two"), folder / "artifacts" / name)

@@ -9,6 +9,7 @@ from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, exact_length, server_acceptance
+from aiperf_spec.metrics.outage import with_outage
 from aiperf_spec.metrics.pooled import PooledAcceptance
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import Summary
@@ -78,6 +79,10 @@ class Answer:
     worst: tuple[str, float] | None
     tokens_per_second: float | None
     """Output tokens of the whole run by its duration."""
+    outage_s: float | None
+    """How long no request succeeded while requests failed; None where there was no outage."""
+    outage_apart: bool
+    """Whether the duration, by which the tokens are divided, leaves some of it out."""
     ttft: Stats | None
     itl: Stats | None
     latency: Stats | None
@@ -131,6 +136,8 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
         best=known[0] if len(known) > 1 else None,
         worst=known[-1] if len(known) > 1 else None,
         tokens_per_second=summary.run_values.get("output_token_throughput"),
+        outage_s=summary.run_values.get("outage_duration"),
+        outage_apart=with_outage(summary.run_values) is not None,
         ttft=summary.record_stats.get("time_to_first_token"),
         itl=summary.record_stats.get("inter_token_latency"),
         latency=summary.record_stats.get("request_latency"),

@@ -9,6 +9,7 @@ from statistics import fmean
 from aiperf_spec.metrics.buffering import came_in_clumps
 from aiperf_spec.metrics.goodput import Objective, good_requests
 from aiperf_spec.metrics.latency import inter_token_latency
+from aiperf_spec.metrics.outage import outages
 from aiperf_spec.metrics.pooled import PooledAcceptance, pool
 from aiperf_spec.metrics.pooled_totals import pool_totals
 from aiperf_spec.metrics.stats import Stats, describe, describe_gaps
@@ -114,10 +115,12 @@ def _totals(
 ) -> Totals:
     cancelled = sum(1 for r in chosen if r.error is not None and r.error.kind is ErrorKind.CANCELLED)
     itls = [itl for record in good if (itl := inter_token_latency(record)) is not None]
+    span, found = _span(good), outages(chosen)
+    whole = [*found, span] if span is not None and found else []
     return Totals(
         succeeded=len(good),
         failed=len(chosen) - len(good) - cancelled,
-        duration_s=_duration_s(good),
+        duration_s=_seconds([] if span is None else [span]),
         mean_itl_ms=fmean(itls) if itls else None,
         input_tokens=_sum([r.input_tokens for r in good]),
         output_tokens=_sum([r.output_tokens for r in good]),
@@ -126,6 +129,8 @@ def _totals(
         zero_step_requests=sum(1 for r in chosen if r.drop_reason is DropReason.ZERO_STEP),
         unsent=unsent,
         good=good_requests(good, goals) if goals else None,
+        outage_s=sum(end - start for start, end in found) / NS_PER_S if found else None,
+        duration_with_outage_s=_seconds(whole),
     )
 
 
@@ -147,12 +152,15 @@ def _record_stats(good: list[RequestRecord]) -> dict[str, Stats]:
     return stats
 
 
-def _duration_s(good: list[RequestRecord]) -> float | None:
+def _span(good: list[RequestRecord]) -> tuple[int, int] | None:
     if not good:
         return None
     start = min(record.start_ns for record in good)
-    end = max(r.end_ns if r.last_content_ns is None else r.last_content_ns for r in good)
-    return (end - start) / NS_PER_S
+    return start, max(r.end_ns if r.last_content_ns is None else r.last_content_ns for r in good)
+
+
+def _seconds(spans: Sequence[tuple[int, int]]) -> float | None:
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / NS_PER_S if spans else None
 
 
 def _sum(counts: list[int | None]) -> int | None:

@@ -68,6 +68,10 @@ class Totals:
     """Requests that were due and never went out; None where that is not known."""
     good: int | None = None
     """Requests that met every objective; None where none is set."""
+    outage_s: float | None = None
+    """How long outages took; None where there was none."""
+    duration_with_outage_s: float | None = None
+    """The same duration, from the start of the first outage and to the end of the last, where it leaves them out."""
 
     @property
     def good_share(self) -> float | None:
@@ -189,6 +193,8 @@ RUN_METRICS: tuple[RunMetric, ...] = (
     RunMetric("error_request_count", "Failed requests", lambda t: t.failed, "requests"),
     RunMetric("unsent_request_count", "Never sent", lambda t: t.unsent, "requests"),
     RunMetric("benchmark_duration", "Duration", lambda t: t.duration_s, "sec"),
+    RunMetric("outage_duration", "Outage", lambda t: t.outage_s, "sec"),
+    RunMetric("duration_with_outage", "Duration with outage", lambda t: t.duration_with_outage_s, "sec", Group.NONE),
     RunMetric("request_throughput", "Requests/s", lambda t: t.per_second(t.succeeded), "requests/sec"),
     RunMetric("good_request_count", "Good requests", lambda t: t.good, "requests"),
     RunMetric(

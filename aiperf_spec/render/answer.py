@@ -160,11 +160,18 @@ def _extremes(answer: Answer) -> list[str]:
 
 def _times(answer: Answer) -> Iterator[str]:
     if answer.tokens_per_second is not None:
-        yield f"{number(answer.tokens_per_second, 1)} tok/s"
+        yield f"{number(answer.tokens_per_second, 1)} tok/s{outage_clause(answer)}"
     if answer.ttft is None and answer.itl is None:
         yield from _percentiles("Latency", answer.latency)
     yield from _percentiles("TTFT", answer.ttft)
     yield from _percentiles("ITL", answer.itl)
+
+
+def outage_clause(answer: Answer) -> str:
+    """Return that an outage is, or is not, in the throughput; empty where there was none."""
+    if answer.outage_s is None:
+        return ""
+    return f" ({'without' if answer.outage_apart else 'with'} an outage of {number(answer.outage_s, 1)} s)"
 
 
 def _percentiles(name: str, stats: Stats | None) -> Iterator[str]:

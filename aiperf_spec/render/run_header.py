@@ -1,10 +1,13 @@
 """What was run: the lines above the tables of a run."""
 
+from collections.abc import Mapping
+
 from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.analysis.answer import setup_of
 from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.metrics.outage import with_outage
 from aiperf_spec.metrics.stats import loop_lag
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.metrics.table import RECORD_METRICS
@@ -40,6 +43,8 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
         requests = number(values.get("request_throughput"))
         tokens = number(values.get("output_token_throughput"))
         grid.add_row("Throughput", f"{requests} requests/s, {tokens} output tokens/s")
+    if "outage_duration" in values:
+        grid.add_row("Outage", Text(_outage(values), style="yellow"))
     if (lag := loop_lag(result.loop_lags_ns)) is not None:
         shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
         grid.add_row("Client lag", shown)
@@ -58,6 +63,17 @@ def goodput_text(summary: Summary) -> str:
         words.append(f"{tag} {'<=' if unit == 'ms' else '>='} {limit:g}{' ms' if unit == 'ms' else ''}")
     rate = number(values.get("goodput"))
     return f"{rate} requests/s: {count(good)} of {plural(ended, 'request')} met {' and '.join(words)}"
+
+
+def _outage(values: Mapping[str, float]) -> str:
+    took = f"no request succeeded for {number(values['outage_duration'])} s, and requests failed in that time"
+    if (whole := with_outage(values)) is None:
+        return f"{took}; the throughput includes it"
+    served, share = values["benchmark_duration"], values["benchmark_duration"] / whole
+    rates = [f"{number(values['request_throughput'] * share)} requests/s"]
+    if (tokens := values.get("output_token_throughput")) is not None:
+        rates.append(f"{number(tokens * share)} output tokens/s")
+    return f"{took}. The throughput is of {number(served)} s; over all {number(whole)} s it is {', '.join(rates)}"
 
 
 def _prompts(dataset: DatasetInfo) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -19,6 +20,9 @@ from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import Notice, NoticeKind, RequestRecord, RunResult
 
+if TYPE_CHECKING:
+    from aiperf_spec.artifacts.read.folders import RunFolder
+
 
 def load_baseline(settings: ReportSettings) -> Run | None:
     """Return the run that `--baseline` names, None without it; raise `ConfigError` where that run speculated."""
@@ -29,12 +33,21 @@ def load_baseline(settings: ReportSettings) -> Run | None:
 
     folder = RunFolder(settings.baseline)
     records = folder.records().records
-    if any(record.acceptance is not None or record.draft_totals is not None for record in records):
+    if (sign := _speculation(folder, records)) is not None:
         raise ConfigError(
-            f"--baseline {str(settings.baseline)!r} is a run with speculation: its requests report acceptance",
+            f"--baseline {str(settings.baseline)!r} is a run with speculation: {sign}",
             "name a run of the same server without speculation; --base is for gates that compare two such runs",
         )
     return Run(str(settings.baseline), records, run_settings(folder.described))
+
+
+def _speculation(folder: RunFolder, records: Sequence[RequestRecord]) -> str | None:
+    """Return what shows that a run's server speculated; None where nothing does."""
+    if any(record.acceptance is not None or record.draft_totals is not None for record in records):
+        return "its requests report acceptance"
+    compared = folder.described.reconciliation
+    steps = folder.server_metrics.verify_steps() if compared is None else compared.steps.server
+    return f"its server counted verify steps ({steps:,})" if steps else None
 
 
 def settings_of(result: RunResult, summary: Summary) -> RunSettings:

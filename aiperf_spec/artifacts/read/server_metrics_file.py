@@ -37,6 +37,11 @@ class ServerMetricsFile(Tolerant):
                 return ServerAcceptance(steps, proposed, accepted)
         return None
 
+    def verify_steps(self) -> int | None:
+        """Return by how much the counter of verify steps grew; None where there is none, or it was reset."""
+        names = (engine.counters.named_in(self.metrics).verify_steps for engine in known_engines().values())
+        return next((steps for name in names if (steps := self._total(name)) is not None), None)
+
     def length_gauge(self) -> float | None:
         """Return the time-average of an acceptance-length gauge, over its series; None where there is none."""
         value = self._gauge([engine.counters.length_gauge for engine in known_engines().values()], "length")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiperf_spec.analysis.answer import Answer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.render.answer import outage_clause
 from aiperf_spec.render.html.page import Card
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.text import count, middle, number, plural
@@ -28,7 +29,8 @@ def cards_of(answer: Answer, speed_up: Estimate | None = None) -> list[Card]:
         found.append(Card("Acceptance length", number(counted.length), beside=beside))
         found.append(Card("Draft acceptance rate", number(counted.rate, 1), "%", beside))
     if answer.tokens_per_second is not None:
-        found.append(Card("Output", number(answer.tokens_per_second, 0), "tokens/s", "of the whole run"))
+        of = f"of the whole run{outage_clause(answer)}"
+        found.append(Card("Output", number(answer.tokens_per_second, 0), "tokens/s", of))
     times: list[tuple[str, Stats | None]] = [("TTFT", answer.ttft), ("ITL", answer.itl)]
     if answer.ttft is None and answer.itl is None:
         times = [("Request latency", answer.latency)]
