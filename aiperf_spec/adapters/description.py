@@ -187,6 +187,8 @@ class EngineDescription:
     """A page with its settings as a JSON object: `version`, and those of its drafter."""
     drafter: DrafterFields = DrafterFields(method="drafter")
     metrics_path: str = "/metrics"
+    reset_cache_path: str | None = None
+    """A page that empties the prefix cache when it is asked by POST; its answer may say `success` in JSON."""
     counters: EngineCounters = EngineCounters()
     payload: PayloadFields | None = None
     timing: TimingFields | None = None

@@ -30,6 +30,7 @@ class SGLangAdapter(PayloadAdapter):
         request_inputs={"return_spec_tokens_details": True},
         drafts_chains=True,
         settings_path="/server_info",
+        reset_cache_path="/flush_cache",
         drafter=DrafterFields(
             method="speculative_algorithm",
             depth="speculative_num_steps",

@@ -53,6 +53,8 @@ class VLLMAdapter(PayloadAdapter):
             required=signature | set(_FIGURES),
             optional=frozenset({*_PER_STEP, _BY_LENGTH}),
         ),
+        # In development mode only (VLLM_SERVER_DEV_MODE=1).
+        reset_cache_path="/reset_prefix_cache",
         # With --enable-per-request-metrics; for one sequence only, on the usage chunk of a stream. Each figure is left
         # out where the engine lacks a stamp that it needs.
         timing=TimingFields(

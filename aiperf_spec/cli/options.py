@@ -64,12 +64,14 @@ def _parameter(option: Option, panel: str) -> inspect.Parameter:
     )
 
 
-def given(context: typer.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that the command line or the environment sets, as settings take them."""
+def given(
+    context: typer.Context, values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS
+) -> dict[str, Any]:
+    """Return the fields that the command line or the environment sets, of these options, as settings take them."""
     found = {}
     for field, value in values.items():
-        if field in OPTIONS and _source(context, field) in ("COMMANDLINE", "ENVIRONMENT"):
-            read = OPTIONS[field].read
+        if field in options and _source(context, field) in ("COMMANDLINE", "ENVIRONMENT"):
+            read = options[field].read
             found[field] = value if read is None else read(value)
     return found
 
@@ -85,7 +87,14 @@ def settings(
     """Return the settings of a run and of its report: options that were given win over the file's."""
     from aiperf_spec.config.settings import create_settings
 
-    options = given(context, values)
+    merged = merged_values(context, given(context, values), file)
+    if "url" not in merged:
+        raise ConfigError("--url is missing", "spec-profile --url http://HOST:PORT --model NAME")
+    return create_settings(merged)
+
+
+def merged_values(context: typer.Context, options: dict[str, Any], file: Path | None) -> dict[str, Any]:
+    """Return the values of a configuration file with the options that were given: these win."""
     from_file = {} if file is None else _read(file)
     # A variable that the environment always holds says less than a file that names its own.
     if "api_key" in from_file and _source(context, "api_key") == "ENVIRONMENT":
@@ -94,9 +103,7 @@ def settings(
     for name, join in (("extra_inputs", merge_extra_inputs), ("headers", _join_headers)):
         if name in from_file and name in options:
             merged[name] = join(from_file[name], options[name])
-    if "url" not in merged:
-        raise ConfigError("--url is missing", "spec-profile --url http://HOST:PORT --model NAME")
-    return create_settings(merged)
+    return merged
 
 
 def _source(context: typer.Context, field: str) -> str:

@@ -163,8 +163,8 @@ class Client:
         except RequestFailedError:
             return None
 
-    async def ask(self, url: str) -> httpx.Response:
-        """Return what a GET answers, read whole, whatever its status.
+    async def ask(self, url: str, method: str = "GET") -> httpx.Response:
+        """Return what a GET, or a POST without a body, answers, read whole, whatever its status.
 
         Redirects are followed within the origin: a path without its last slash is often answered by one. Raises
         `RequestFailedError` where nothing came, or too much, in a few seconds.
@@ -172,7 +172,7 @@ class Client:
         try:
             async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
                 for _ in range(_REDIRECTS):
-                    page = await self._page(url)
+                    page = await self._page(url, method)
                     location = page.headers.get("location", "") if page.is_redirect else ""
                     target = urljoin(url, location)
                     if not location or origin_of(target) != origin_of(url):
@@ -185,9 +185,9 @@ class Client:
             raise RequestFailedError(name_failure(failure, None)) from None
         return page
 
-    async def _page(self, url: str) -> httpx.Response:
+    async def _page(self, url: str, method: str) -> httpx.Response:
         body = bytearray()
-        async with self._http.stream("GET", url, headers=self._headers, timeout=_GET_TIMEOUT) as response:
+        async with self._http.stream(method, url, headers=self._headers, timeout=_GET_TIMEOUT) as response:
             async for data in _decoded(response):
                 body += data
                 if len(body) > _GET_BYTES:

@@ -36,7 +36,9 @@ _RESERVED = {
 }
 
 
-class _Settings(BaseModel):
+class Settings(BaseModel):
+    """What settings share: they are frozen, and an error names the option that is wrong."""
+
     # An error that showed its input would show the key beside it.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
 
@@ -52,7 +54,7 @@ class _Settings(BaseModel):
         return [pair for pair in super().__repr_args__() if not (pair[0] and OPTIONS[pair[0]].secret)]
 
 
-class ProfileConfig(_Settings, RunOptions):
+class ProfileConfig(Settings, RunOptions):
     """The settings of a run; frozen, so that a run is what they say. The options are `RunOptions`.
 
     Raises pydantic's `ValidationError` for a value out of range; `ProfileConfig.create` turns it into a `ConfigError`
@@ -218,7 +220,7 @@ class ProfileConfig(_Settings, RunOptions):
         return self
 
 
-class ReportSettings(_Settings, ResultOptions):
+class ReportSettings(Settings, ResultOptions):
     """What is shown and judged of a run, at its end or later from its folder. The options are `ResultOptions`."""
 
     @model_validator(mode="after")

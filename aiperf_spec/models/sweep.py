@@ -62,3 +62,11 @@ class CellRun:
     records: Sequence[RequestRecord] = ()
     server_metrics: ServerMetrics | None = None
     reason: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class CellEnd:
+    """How a cell ended: what it took, and why its folder is not whole, where it is not."""
+
+    seconds: float
+    reason: str | None = None

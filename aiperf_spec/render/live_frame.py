@@ -201,7 +201,7 @@ def _state(progress: RunProgress, now_ns: int) -> Text:
     if counts.done and seconds:
         parts.append(Text(f"{number(counts.done / seconds, 1)}/s"))
         if (left := _left_s(progress, now_ns)) is not None:
-            parts.append(Text(f"{_clock(left)} left"))
+            parts.append(Text(f"{clock(left)} left"))
     if (stage := _stage(progress, now_ns)) is not None:
         parts.append(Text(stage, "yellow"))
     return Text.assemble(*[each for part in parts for each in ((", ", "dim"), part)][1:])
@@ -220,7 +220,8 @@ def _left_s(progress: RunProgress, now_ns: int) -> float | None:
     return min(guesses) if guesses else None
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Return a time as "3:07", or "1:03:07"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

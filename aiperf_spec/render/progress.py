@@ -70,7 +70,15 @@ class Display:
             return
         self.progress.in_flight = 0
         if self._wrote_line or (self._always_ends and self.progress.changes[0]):
-            self._write(simple_line(self.progress, self._clock()) + "\n")
+            self._write(self.line() + "\n")
+
+    def lines(self, width: int, height: int, *, ascii_only: bool) -> list[Text]:
+        """Return what is drawn on a terminal of this size."""
+        return frame(self.progress, self._clock(), width, height, ascii_only=ascii_only)
+
+    def line(self) -> str:
+        """Return what is written now and then where nothing is drawn."""
+        return simple_line(self.progress, self._clock())
 
     async def watch(self, in_flight: Callable[[], int]) -> None:
         """Show the run until cancelled; `in_flight` says how many requests are under way."""
@@ -78,7 +86,7 @@ class Display:
             while True:
                 await asyncio.sleep(_LINE_SECONDS)
                 self.progress.in_flight = in_flight()
-                self._write(simple_line(self.progress, self._clock()) + "\n")
+                self._write(self.line() + "\n")
                 self._wrote_line = True
         seen, at = None, 0.0
         while self._ui is Ui.LIVE:
@@ -105,7 +113,7 @@ class Display:
         if broken:
             self._console.control(Control(*((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)) * broken))
         ascii_only = not self._console.encoding.lower().startswith("utf")
-        self._drawn = frame(self.progress, self._clock(), width, height, ascii_only=ascii_only)
+        self._drawn = self.lines(width, height, ascii_only=ascii_only)
         # The cursor stands below, where a shell that comes back begins.
         self._live.update(Text("\n").join([*self._drawn, Text()]), refresh=True)
 

@@ -13,12 +13,15 @@ from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
 class Series(Tolerant):
     """One series of a metric: statistics by name."""
 
+    endpoint_url: str = ""
+    labels: dict[str, str] = Field({})
     stats: dict[str, Maybe[Number]] = Field({})
 
 
 class Metric(Tolerant):
-    """One metric."""
+    """One metric: `type` is counter, gauge or histogram."""
 
+    type: str = ""
     series: list[Maybe[Series]] = Field([])
 
 

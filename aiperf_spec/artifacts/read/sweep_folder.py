@@ -1,0 +1,81 @@
+"""Read a sweep's folder: its plan, how its cells ended, and each cell's run."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from aiperf_spec.artifacts import names
+from aiperf_spec.artifacts.read.files import UNREADABLE, load_json, parse_json
+from aiperf_spec.artifacts.read.folders import RunFolder
+from aiperf_spec.errors import ArtifactError
+from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
+from aiperf_spec.models.sweep import Cell, CellEnd, CellRun
+
+
+def read_plan(folder: Path) -> dict[str, Any] | None:
+    """Return the plan in a folder; None where it holds no sweep. Raises `ArtifactError` for one that is damaged."""
+    if not (folder / names.SWEEP_PLAN).exists():
+        return None
+    plan = load_json(folder, names.SWEEP_PLAN)
+    if not plan:
+        raise ArtifactError(f"{str(folder / names.SWEEP_PLAN)!r} cannot be read as a plan", "choose another folder")
+    return plan
+
+
+def read_cell_ends(folder: Path) -> dict[str, CellEnd]:
+    """Return how each cell ended the last time that it was measured, by its name; a line that is cut is left out."""
+    ends: dict[str, CellEnd] = {}
+    with suppress(*UNREADABLE):
+        for line in (folder / names.SWEEP_CELLS).read_bytes().splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                told = parse_json(line)
+                reason = told.get("reason")
+                ends[str(told["cell"])] = CellEnd(float(told["seconds"]), None if reason is None else str(reason))
+    return ends
+
+
+def load_cell(cell: Cell, folder: Path) -> CellRun:
+    """Return what a cell's folder holds; raise `SpecProfileError` naming a file of records that cannot be read."""
+    run = RunFolder(folder)
+    records = [record for record in run.records().records if record.phase is Phase.PROFILING]
+    records.sort(key=lambda record: record.index)
+    counted = run.described.reconciliation
+    engine = _engine(records) or (None if counted is None else counted.engine)
+    return CellRun(
+        cell=cell,
+        folder=folder,
+        engine=engine,
+        reported_k=_reported_k(records),
+        records=records,
+        server_metrics=_server_metrics(run),
+    )
+
+
+def _engine(records: list[RequestRecord]) -> str | None:
+    return next((record.acceptance.engine for record in records if record.acceptance is not None), None)
+
+
+def _reported_k(records: list[RequestRecord]) -> int | None:
+    reports = [record.acceptance for record in records if record.acceptance is not None]
+    return max((report.num_spec_tokens for report in reports if report.num_spec_tokens is not None), default=None)
+
+
+def _server_metrics(run: RunFolder) -> ServerMetrics | None:
+    found = {name: metric for name, metric in run.server_metrics.metrics.items() if metric is not None}
+    if not found:
+        return None
+    metrics = {
+        name: MetricFigures(
+            type=metric.type,
+            description="",
+            unit=None,
+            series=[
+                SeriesFigures(endpoint_url=each.endpoint_url, labels=each.labels, stats=dict(each.stats))
+                for each in metric.series
+                if each is not None
+            ],
+        )
+        for name, metric in found.items()
+    }
+    return ServerMetrics(endpoints=[], start_ns=0, end_ns=0, metrics=metrics)

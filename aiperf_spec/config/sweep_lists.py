@@ -1,0 +1,26 @@
+"""The lists that `sweep` takes, as a command line has them: 1,2,4."""
+
+from aiperf_spec.errors import ConfigError
+
+
+def parse_integers(option: str, texts: list[str]) -> tuple[int, ...]:
+    """Return the whole numbers of a list that may be given in parts; raise `ConfigError` naming what is none."""
+    numbers = parse_numbers(option, texts)
+    if odd := next((number for number in numbers if not number.is_integer()), None):
+        raise ConfigError(f"{option}: {odd:g} is no whole number")
+    return tuple(map(int, numbers))
+
+
+def parse_numbers(option: str, texts: list[str]) -> tuple[float, ...]:
+    """Return the numbers of a list that may be given in parts; raise `ConfigError` naming what is none."""
+    return tuple(_number(option, part.strip()) for text in texts for part in text.split(","))
+
+
+def _number(option: str, part: str) -> float:
+    try:
+        number = float(part)
+    except ValueError:
+        raise ConfigError(f"{option}: {part!r} is no number", f"give a list, such as {option} 1,2,4,8") from None
+    if not abs(number) < 1e9:
+        raise ConfigError(f"{option}: {part} is out of range")
+    return number

@@ -1,0 +1,56 @@
+"""Which cells a sweep has, in which order they are measured, and how long that still takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from statistics import fmean
+
+from aiperf_spec.config.settings import ProfileConfig
+from aiperf_spec.config.sweep_settings import SweepSettings
+from aiperf_spec.models.sweep import Cell, Load, LoadKind
+
+
+def loads_of(settings: SweepSettings) -> list[Load]:
+    """Return the levels of load in the order in which they were given."""
+    if settings.request_rate:
+        return [Load(LoadKind.REQUEST_RATE, rate) for rate in settings.request_rate]
+    return [Load(LoadKind.CONCURRENCY, number) for number in settings.concurrency]
+
+
+def planned_cells(loads: Sequence[Load], ks: Sequence[int | None], repeats: int, seed: int) -> list[Cell]:
+    """Return all cells in a random order that the seed decides.
+
+    Whatever drifts while a sweep goes on then favours no level. Each repeat is measured whole before the next, and all
+    loads of a draft length together, for another one takes another server.
+    """
+    order = Random(f"cells {seed}")
+    cells = []
+    for repeat in range(1, repeats + 1):
+        for k in order.sample(ks, len(ks)):
+            cells += [Cell(k, load, repeat) for load in order.sample(loads, len(loads))]
+    return cells
+
+
+def cell_config(base: ProfileConfig, load: Load, **others: object) -> ProfileConfig:
+    """Return a cell's settings: those of all runs at its level of load. `others` replace more of them."""
+    given = {name: getattr(base, name) for name in base.model_fields_set}
+    if load.kind is LoadKind.CONCURRENCY:
+        level: dict[str, object] = {"concurrency": int(load.value), "request_rate": None}
+    else:
+        level = {"request_rate": load.value}
+    return ProfileConfig.create(**{**given, **level, **others})
+
+
+def seconds_left(seconds: Mapping[Cell, float], left: Iterable[Cell]) -> float | None:
+    """Return how long the cells that are left will take, by those that are done; None where none is.
+
+    A cell takes what others at its load took; at a load without one, what all took on average.
+    """
+    if not seconds:
+        return None
+    by_load: dict[Load, list[float]] = {}
+    for cell, took in seconds.items():
+        by_load.setdefault(cell.load, []).append(took)
+    usual = fmean(seconds.values())
+    return sum(fmean(by_load[cell.load]) if cell.load in by_load else usual for cell in left)
