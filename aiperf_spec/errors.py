@@ -81,6 +81,7 @@ class StoppedError(SpecProfileError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"stopped by {reason} before the first request")
+        self.reason = reason
         self.exit_code = ExitCode.of_signal(reason)
 
 

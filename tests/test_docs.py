@@ -39,7 +39,7 @@ TOPICS = {
         "page",
         "files",
     ),
-    *("configuration", "performance", "python", "server"),
+    *("configuration", "performance", "python", "server", "sweep"),
 }
 
 

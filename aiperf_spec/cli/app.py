@@ -16,6 +16,8 @@ from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.config.option import ANALYSIS, GATES, SERVER, declared
 from aiperf_spec.config.option_table import OPTIONS
 from aiperf_spec.config.result_options import ReportDisplay, RunDisplay
+from aiperf_spec.config.run_options import RunOptions
+from aiperf_spec.config.sweep_options import NOT_IN_SWEEPS, SWEEP_FOLDER, SweepOptions
 from aiperf_spec.simulator import ENGINES, EngineName
 from aiperf_spec.version import __version__
 
@@ -36,6 +38,12 @@ _JUDGED = [each for each in OPTIONS.values() if each.panel in (ANALYSIS, GATES)]
 _SHOWN = (OPTIONS["full"], OPTIONS["rows"])
 _ON_EACH = "Gate for each candidate, such as 'acceptance_length >= 0.97 * base'. Repeatable."
 _DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
+_SWEPT = [
+    replace(each, help=SWEEP_FOLDER) if each.name == "artifact_dir" else each
+    for each in _RUN
+    if (each.name in declared(RunOptions) or each.name == "goodput")
+    and each.name not in NOT_IN_SWEEPS | declared(SweepOptions).keys()
+]
 _ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure")
 
 app = typer.Typer(
@@ -134,6 +142,29 @@ def compare(
     from aiperf_spec.cli import compare as command
 
     command.compare(runs or [], base or [], candidate or [], form=form, **values)
+
+
+@app.command(cls=HelpCommand)
+@takes(*_SWEPT, *declared(SweepOptions).values(), declared(RunDisplay)["ui"])
+def sweep(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Read settings of the runs from a YAML file.", metavar="FILE", rich_help_panel=SERVER),
+    ] = None,
+    **values: Any,
+) -> None:
+    """Profile a server at several levels of load: the same requests at each, in a random order of levels.
+
+    Each level is a run with a folder of its own.
+    """
+    from aiperf_spec.cli import sweep as command
+    from aiperf_spec.cli.options import sweep_settings
+    from aiperf_spec.cli.terminal import translated_errors
+
+    with translated_errors():
+        settings = sweep_settings(context, values, config)
+    command.sweep(*settings, ui=values["ui"])
 
 
 @app.command(cls=HelpCommand)

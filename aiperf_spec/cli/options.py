@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
+from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.extra_inputs import merge_extra_inputs
 from aiperf_spec.config.option import OWN, PANELS, Option, Options, declared
 from aiperf_spec.config.option_table import OPTIONS
+from aiperf_spec.config.sweep_options import SweepOptions
 from aiperf_spec.errors import ConfigError
 
 if TYPE_CHECKING:
     from aiperf_spec.config.settings import ProfileConfig, ReportSettings
+    from aiperf_spec.config.sweep_settings import SweepSettings
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 _Display = TypeVar("_Display", bound=Options)
@@ -64,9 +67,7 @@ def _parameter(option: Option, panel: str) -> inspect.Parameter:
     )
 
 
-def given(
-    context: typer.Context, values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS
-) -> dict[str, Any]:
+def given(context: typer.Context, values: Mapping[str, Any], options: Mapping[str, Option] = OPTIONS) -> dict[str, Any]:
     """Return the fields that the command line or the environment sets, of these options, as settings take them."""
     found = {}
     for field, value in values.items():
@@ -91,6 +92,29 @@ def settings(
     if "url" not in merged:
         raise ConfigError("--url is missing", "spec-profile --url http://HOST:PORT --model NAME")
     return create_settings(merged)
+
+
+def sweep_settings(
+    context: typer.Context, values: Mapping[str, Any], file: Path | None
+) -> tuple[ProfileConfig, ReportSettings, SweepSettings]:
+    """Return the settings that all runs of a sweep share, those of their reports, and the sweep's own."""
+    from aiperf_spec.config.settings import create_settings
+    from aiperf_spec.config.sweep_settings import SweepSettings
+
+    own = declared(SweepOptions)
+    sweep = SweepSettings.create(**given(context, values, own))
+    shared = {name: each for name, each in OPTIONS.items() if name not in own}
+    merged = merged_values(context, given(context, values, shared), file)
+    if merged.get("fixed_schedule"):
+        raise ConfigError("--config: fixed_schedule sends each row at its own time, so a sweep has no levels of load")
+    if merged.get("export_level", ExportLevel.RECORDS) == ExportLevel.SUMMARY:
+        raise ConfigError("--config: a sweep needs the records of its runs, so its level cannot be summary")
+    if "url" not in merged:
+        raise ConfigError("--url is missing", "spec-profile sweep --url http://HOST:PORT --concurrency 1,2,4,8")
+    # The levels are the sweep's, whatever the file has.
+    levels = set(own) - ({"concurrency"} if sweep.request_rate else set())
+    config, report = create_settings({name: each for name, each in merged.items() if name not in levels})
+    return config, report, sweep
 
 
 def merged_values(context: typer.Context, options: dict[str, Any], file: Path | None) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.write.sweep_folder import SweepFolder
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
 from aiperf_spec.cli.interrupt import say_at_once
@@ -16,7 +16,7 @@ from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import SpecProfileError, StoppedError
 from aiperf_spec.load.cache_reset import reset_cache
-from aiperf_spec.load.cells import cell_config, seconds_left
+from aiperf_spec.load.cells import cell_config
 from aiperf_spec.load.event_loop import run_in_loop, running
 from aiperf_spec.load.plan import requests_of
 from aiperf_spec.load.stop import Stop
@@ -65,19 +65,22 @@ class SweepCells:
     display: SweepDisplay
     stop: SweepStop
     progress: SweepProgress
-    _seconds: dict[Cell, float] = field(default_factory=dict)
     _told: set[NoticeKind] = field(default_factory=set)
     _resets: bool = True
 
     def measure(self, cells: Sequence[Cell]) -> None:
         """Measure the cells that are not done, in this order, until a signal comes."""
-        todo = [cell for cell in cells if not self.folder.is_done(cell)]
-        for index, cell in enumerate(todo):
-            if self.stop.signal is not None:
-                return
-            self.progress.left_s = seconds_left(self._seconds, todo[index:])
-            self._measure(cell, url=None)
-        self.progress.left_s = None
+        todo = []
+        for cell in cells:
+            if self.folder.is_done(cell):
+                self.progress.seconds[cell] = self.folder.ends[cell.name].seconds
+                summary = RunFolder(self.folder.path / cell.name).described
+                self.progress.throughputs[cell] = summary.metric("output_token_throughput")
+            else:
+                todo.append(cell)
+        for cell in todo:
+            if self.stop.signal is None:
+                self._measure(cell, url=None)
 
     def _measure(self, cell: Cell, url: str | None) -> None:
         began = time.monotonic()
@@ -104,7 +107,7 @@ class SweepCells:
         if (reason := _reason(result)) is not None:
             self._end(cell, CellEnd(took, reason))
             return
-        self._seconds[cell] = took
+        self.progress.seconds[cell] = took
         self.progress.throughputs[cell] = result.summary.run_values.get("output_token_throughput")
         self._end(cell, CellEnd(took))
 
@@ -114,8 +117,9 @@ class SweepCells:
         self.stop.joins(stop)
         async with running(self.display.watch(lambda: 0)):
             await stop.unless(asyncio.sleep(self.settings.settle_time))
-            if self.settings.reset_cache and self._resets:
-                self._resets = await stop.unless(reset_cache(config))
+            if not self.settings.reset_cache or not self._resets:
+                return
+            self._resets = await stop.unless(reset_cache(config))
         if not self._resets:
             self.display.pause()
             note(

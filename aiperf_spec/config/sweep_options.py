@@ -42,8 +42,8 @@ SWEEP_FOLDER = "Folder of the sweep, with one folder for each level. Default: ar
 NOT_IN_SWEEPS = frozenset(
     {
         *("fixed_schedule", "fixed_schedule_auto_offset", "fixed_schedule_start_offset", "fixed_schedule_end_offset"),
-        *("export_level", "overwrite"),
+        *("share", "start_at", "export_level", "overwrite"),
     }
 )
-"""Options of a run that a sweep does not take: a trace has no levels, and a sweep needs the records of its own runs."""
-
+"""Options of a run that a sweep does not take: a trace has no levels, a start is one run's, and a sweep needs
+the records of its runs."""

@@ -1,10 +1,9 @@
-"""Which cells a sweep has, in which order they are measured, and how long that still takes."""
+"""Which cells a sweep has, and in which order they are measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
-from statistics import fmean
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.config.sweep_settings import SweepSettings
@@ -40,17 +39,3 @@ def cell_config(base: ProfileConfig, load: Load, **others: object) -> ProfileCon
     else:
         level = {"request_rate": load.value}
     return ProfileConfig.create(**{**given, **level, **others})
-
-
-def seconds_left(seconds: Mapping[Cell, float], left: Iterable[Cell]) -> float | None:
-    """Return how long the cells that are left will take, by those that are done; None where none is.
-
-    A cell takes what others at its load took; at a load without one, what all took on average.
-    """
-    if not seconds:
-        return None
-    by_load: dict[Load, list[float]] = {}
-    for cell, took in seconds.items():
-        by_load.setdefault(cell.load, []).append(took)
-    usual = fmean(seconds.values())
-    return sum(fmean(by_load[cell.load]) if cell.load in by_load else usual for cell in left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -26,9 +26,8 @@ _ROWS = 6
 class SweepProgress:
     """Where a sweep stands.
 
-    `throughputs` holds the output tokens a second of each cell that is done, None where none was measured; `failed` are
-    those that have no run. `doing` says in a few words what goes on between runs; `left_s` how long the cells that
-    neither are done nor have begun will take.
+    `throughputs` holds the output tokens a second of each cell that is done, None where none was measured, `seconds`
+    what measuring it took; `failed` are those that have no run. `doing` says in a few words what goes on between runs.
     """
 
     cells: Sequence[Cell]
@@ -36,7 +35,7 @@ class SweepProgress:
     failed: set[Cell] = field(default_factory=set)
     current: Cell | None = None
     doing: str = ""
-    left_s: float | None = None
+    seconds: dict[Cell, float] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -45,10 +44,12 @@ class SweepProgress:
 
     def summary(self) -> str:
         """Return how many cells are done, and how long the others may take."""
-        said = f"{self.done} of {len(self.cells)} levels done"
+        said = f"{self.done} of {len(self.cells)} cells done"
         if self.failed:
             said += f", {len(self.failed)} without a result"
-        return said if self.left_s is None or not self.left_s else f"{said}, about {clock(self.left_s)} left"
+        left = [cell for cell in self.cells if cell not in self.throughputs and cell not in self.failed]
+        seconds = seconds_left(self.seconds, left)
+        return said if not seconds else f"{said}, about {clock(seconds)} left"
 
 
 class SweepDisplay(Display):
@@ -129,8 +130,9 @@ def cell_lines(sweep: SweepProgress, width: int, *, ascii_only: bool = False) ->
         for cell, size in zip(row, widths, strict=True):
             line.append(" " * (size - cell.cell_len + (2 if line else 0)))
             line.append_text(cell)
-        line.truncate(width - 1, overflow="crop")
         lines.append(line)
+    for line in lines:
+        line.truncate(width - 1, overflow="crop")
     return lines
 
 
@@ -150,3 +152,17 @@ def _cell(sweep: SweepProgress, k: int | None, load: Load, waiting: str, running
     if any(cell in sweep.failed for cell in mine):
         return Text(f"{text} failed".lstrip(), "red")
     return Text(text) if text else Text(waiting, "dim")
+
+
+def seconds_left(seconds: Mapping[Cell, float], left: Iterable[Cell]) -> float | None:
+    """Return how long the cells that are left will take, by those that are done; None where none is.
+
+    A cell takes what others at its load took; at a load without one, what all took on average.
+    """
+    if not seconds:
+        return None
+    by_load: dict[Load, list[float]] = {}
+    for cell, took in seconds.items():
+        by_load.setdefault(cell.load, []).append(took)
+    usual = fmean(seconds.values())
+    return sum(fmean(by_load[cell.load]) if cell.load in by_load else usual for cell in left)

@@ -46,6 +46,10 @@ class SweepFolder:
                 raise ArtifactError(
                     f"--artifact-dir {str(self.path)!r} already holds a run ({taken[0]})", "choose another folder"
                 )
+            journal = self.path / names.SWEEP_CELLS
+            if journal.exists() and not journal.read_bytes().endswith(b"\n"):
+                with journal.open("ab") as file:
+                    file.write(b"\n")  # a kill has cut the last line
             temporary = self.path / f".{names.SWEEP_PLAN}.tmp"
             temporary.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2) + b"\n")
             temporary.replace(self.path / names.SWEEP_PLAN)
@@ -70,7 +74,7 @@ class SweepFolder:
     def kept(self, cells: Sequence[Cell]) -> str:
         """Say in a clause how much of the sweep is on disk, and where."""
         done = sum(self.is_done(cell) for cell in cells)
-        return f"{done} of {len(cells)} levels are kept in {self.path}"
+        return f"{done} of {len(cells)} cells are kept in {self.path}"
 
     def _not_written(self, error: OSError) -> ArtifactError:
         return ArtifactError(
@@ -90,5 +94,3 @@ def _expect_same(earlier: dict[str, Any], plan: dict[str, Any]) -> None:
         raise ArtifactError("--resume: the prompts have changed since the sweep was begun", remedy)
     if earlier.get("servers") != plan.get("servers"):
         raise ArtifactError("--resume: the sweep was measured on other servers, or with another --serve", remedy)
-
-
