@@ -35,6 +35,8 @@ class EngineCounters:
     """Prompt tokens that were looked up in the prefix cache."""
     cached_tokens: str | None = None
     """Those that were found there."""
+    running_requests: str | None = None
+    """A gauge: the requests of the batch that the engine runs."""
     length_gauge: str | None = None
     rate_gauge: str | None = None
     prefix_without_drafter: str | None = None

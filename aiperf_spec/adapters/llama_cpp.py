@@ -58,6 +58,7 @@ class LlamaCppAdapter:
             proposed_drafts="llamacpp:spec_decode_num_draft_tokens",
             accepted_drafts="llamacpp:spec_decode_num_accepted_tokens",
             accepted_per_position="llamacpp:spec_decode_num_accepted_tokens_per_pos",
+            running_requests="llamacpp:requests_processing",
         ),
         payload=PayloadFields(
             version="b11434",

@@ -45,6 +45,7 @@ class SGLangAdapter(PayloadAdapter):
             finished_requests="sglang:num_requests",
             prompt_tokens="sglang:prompt_tokens",
             cached_tokens="sglang:cached_tokens",
+            running_requests="sglang:num_running_reqs",
             length_gauge="sglang:spec_accept_length",
             rate_gauge="sglang:spec_accept_rate",
         ),

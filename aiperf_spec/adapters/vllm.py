@@ -44,6 +44,7 @@ class VLLMAdapter(PayloadAdapter):
             finished_requests="vllm:request_success",
             prompt_tokens="vllm:prefix_cache_queries",
             cached_tokens="vllm:prefix_cache_hits",
+            running_requests="vllm:num_requests_running",
             length_gauge="vllm:spec_decode_mean_accepted_length",
             rate_gauge="vllm:spec_decode_draft_acceptance_rate",
             prefix_without_drafter="vllm:",

@@ -69,12 +69,12 @@ class GateResult:
     """Those of the run, where the gate names another."""
 
 
-def parse_gate(expression: str) -> Gate:
-    """Return the gate that an expression means; raise `ConfigError` naming it and what would be right."""
+def parse_gate(expression: str, option: str = "--require") -> Gate:
+    """Return the gate that an expression means; raise `ConfigError` naming it, its option and what would be right."""
     try:
         return _parse(expression)
     except ConfigError as error:
-        raise ConfigError(f"--require {expression!r}: {error.message}", error.remedy) from None
+        raise ConfigError(f"{option} {expression!r}: {error.message}", error.remedy) from None
 
 
 def _parse(expression: str) -> Gate:

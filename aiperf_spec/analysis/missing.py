@@ -64,5 +64,7 @@ class Missing(StrEnum):
     """The server counted no verify step."""
     COUNTERS_OF_ALL = "counters_of_all"
     """The server's counters do not tell categories apart."""
+    NOT_REACHED = "beyond_the_loads"
+    """What is looked for lies beyond the loads that were measured."""
     NOT_IN_BOTH = "not_in_both_runs"
     """One of the runs does not have the metric."""

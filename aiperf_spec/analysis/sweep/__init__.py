@@ -1,0 +1,1 @@
+"""What a sweep says: which draft length pays, at which load."""

@@ -1,0 +1,154 @@
+"""The points of a sweep, a draft length at a load each: their runs, and the figures of these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, stdev
+
+from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.clusters import measured
+from aiperf_spec.analysis.intervals import Estimate, estimate, missing
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.report import length, rate
+from aiperf_spec.analysis.speed import pooled_itl, step_time, tokens_per_decode_step
+from aiperf_spec.analysis.statistics import t_quantile
+from aiperf_spec.metrics.goodput import Objective
+from aiperf_spec.metrics.latency import time_to_first_token
+from aiperf_spec.metrics.stats import describe
+from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.models.run import RequestRecord
+from aiperf_spec.models.server_metrics import ServerMetrics
+from aiperf_spec.models.sweep import CellRun, Load
+
+MIN_REPEATS = 3
+"""Repeats from which on their scatter gives an interval."""
+
+
+@dataclass(slots=True)
+class PointRuns:
+    """The runs of a point that measured something, by repeat: `records` are the successful profiled ones."""
+
+    k: int | None
+    load: Load
+    runs: dict[int, CellRun] = field(default_factory=dict)
+    records: dict[int, list[RequestRecord]] = field(default_factory=dict)
+
+    def of_category(self, category: str) -> PointRuns:
+        """Return the same runs with the records of a category alone."""
+        chosen = {n: [r for r in records if r.category == category] for n, records in self.records.items()}
+        return replace(self, records=chosen)
+
+    @property
+    def all_records(self) -> list[RequestRecord]:
+        """The records of all repeats."""
+        return [record for records in self.records.values() for record in records]
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Point:
+    """The figures of a point. Pooled ones are over the requests of all repeats, with intervals over prompts.
+
+    An interval is wider where repeats scatter more (from 3 repeats on). Of throughput and goodput, which are one number
+    a run, it is the mean of the repeats, `n` counts repeats, and the interval is from their scatter alone.
+    """
+
+    k: int | None
+    load: Load
+    engine: str | None
+    repeats: int
+    requests: int
+    """Successful ones, of all repeats."""
+    failed: int
+    throughput: Estimate
+    """Output tokens/s."""
+    goodput: Estimate | None
+    """Requests/s that met every objective; None where none is set."""
+    ttft_p50_ms: float | None
+    ttft_p99_ms: float | None
+    itl_ms: Estimate
+    length: Estimate
+    rate: Estimate
+    """Draft acceptance rate, in percent."""
+    tokens_per_step: Estimate
+    step_time_ms: Estimate
+    running: float | None
+    """Requests that the engine ran at a time, by its own gauge: the mean over time, repeats, and engines; None where
+    the server does not say."""
+
+
+def points_of(runs: Iterable[CellRun]) -> dict[tuple[Load, int | None], PointRuns]:
+    """Return the points that have a successful request, by load and k, in that order."""
+    found: dict[tuple[Load, int | None], PointRuns] = {}
+    for run in sorted(runs, key=lambda run: (run.cell.load, -1 if run.cell.k is None else run.cell.k, run.cell.repeat)):
+        if good := measured(run.records):
+            cell = run.cell
+            point = found.setdefault((cell.load, cell.k), PointRuns(cell.k, cell.load))
+            point.runs[cell.repeat], point.records[cell.repeat] = run, good
+    return found
+
+
+def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
+    """Return the figures of a point."""
+    summaries = [summarise(run.records, goals=goals) for run in point.runs.values()]
+    records = point.all_records
+    ttft = describe([value for record in records if (value := time_to_first_token(record)) is not None])
+    engines = {run.engine for run in point.runs.values()} - {None}
+    itl = _over_repeats(point, pooled_itl)
+    # Without speculation every decode step gives one token.
+    alone = point.k == 0 and not any(record.acceptance for record in records)
+    steps = missing(Missing.NO_SPREAD, 1.0, itl.n) if alone else _over_repeats(point, tokens_per_decode_step)
+    return Point(
+        k=point.k,
+        load=point.load,
+        engine=engines.pop() if len(engines) == 1 else None,
+        repeats=len(point.runs),
+        requests=len(records),
+        failed=sum(summary.failed for summary in summaries),
+        throughput=_mean(summaries, "output_token_throughput"),
+        goodput=_mean(summaries, "goodput") if goals else None,
+        ttft_p50_ms=None if ttft is None else ttft.value("p50"),
+        ttft_p99_ms=None if ttft is None else ttft.value("p99"),
+        itl_ms=itl,
+        length=_over_repeats(point, length),
+        rate=_over_repeats(point, rate),
+        tokens_per_step=steps,
+        step_time_ms=itl if alone else _over_repeats(point, step_time),
+        running=running_batch(run.server_metrics for run in point.runs.values()),
+    )
+
+
+def running_batch(found: Iterable[ServerMetrics | None]) -> float | None:
+    """Return how many requests an engine ran at a time: the mean of its gauge over time, then over engines and runs."""
+    gauges = [
+        average
+        for metrics in found
+        if metrics is not None
+        for description in known_engines().values()
+        if (gauge := description.counters.named_in(metrics.metrics.keys()).running_requests) in metrics.metrics
+        for series in metrics.metrics[gauge].series
+        if (average := series.stats.get("avg")) is not None
+    ]
+    return fmean(gauges) if gauges else None
+
+
+def _mean(summaries: Sequence[Summary], tag: str) -> Estimate:
+    values = [value for each in summaries if (value := each.run_values.get(tag)) is not None]
+    if not values:
+        return missing(Missing.NO_RECORDS)
+    if len(values) < MIN_REPEATS:
+        return missing(Missing.FEW_RUNS if len(values) > 1 else Missing.NO_INTERVAL, fmean(values), len(values))
+    error = stdev(values) / math.sqrt(len(values))
+    return estimate(fmean(values), error, len(values), len(values) - 1, fewest=MIN_REPEATS).within(lowest=0)
+
+
+def _over_repeats(point: PointRuns, figure: Callable[[Sequence[RequestRecord]], Estimate]) -> Estimate:
+    """Return a pooled figure of all repeats, its interval the wider one: over prompts, or of the repeats' scatter."""
+    pooled = figure(point.all_records)
+    values = [value for records in point.records.values() if (value := figure(records).value) is not None]
+    if pooled.value is None or pooled.low is None or pooled.high is None or len(values) < MIN_REPEATS:
+        return pooled
+    reach = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    low, high = min(pooled.low, pooled.value - reach), max(pooled.high, pooled.value + reach)
+    return replace(pooled, low=low, high=high)
