@@ -20,6 +20,9 @@ SERVER_METRICS_CSV = "server_metrics_export.csv"
 CONFIG_YAML = "config.yaml"
 SWEEP_PLAN = "sweep_plan.json"
 SWEEP_CELLS = "sweep_cells.jsonl"
+SWEEP_JSON = "sweep.json"
+SWEEP_CSV = "sweep.csv"
+SWEEP_HTML = "sweep.html"
 _OF_SERVER = (SERVER_METRICS_JSON, SERVER_METRICS_CSV)
 ALL = (SUMMARY_JSON, SUMMARY_CSV, RECORDS_JSONL, RAW_JSONL, ANALYSIS_JSON, CONFIG_YAML, *_OF_SERVER)
 

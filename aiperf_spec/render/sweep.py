@@ -1,0 +1,233 @@
+"""The tables of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group as Renderables
+from rich.console import RenderableType
+from rich.text import Text
+
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.sweep.choices import Choice, Trend
+from aiperf_spec.analysis.sweep.economy import Economy
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS, Point
+from aiperf_spec.analysis.sweep.slo import SloAnswer
+from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
+from aiperf_spec.models.sweep import Load, LoadKind
+from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
+from aiperf_spec.render.missing import explained, figure, interval, signed
+from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, sentences
+from aiperf_spec.render.text import cell, count, middle, number
+
+_POINT_DROPS = ("ITL ms\n95 %", "tok/s\n95 %", "TTFT ms\np99", "runs", "rate\n%", "requests", "good\nreq/s")
+_SPEED_DROPS = ("tokens\nper step", "step\nms", "n")
+
+
+def sweep_report(analysis: SweepAnalysis) -> RenderableType:
+    """Return everything that a sweep says on stdout: its tables, and a sentence for each question."""
+    said = [Text(sentence, style="bold") for sentence in sentences(analysis)]
+    return Renderables(spaced(_parts(analysis)), *said)
+
+
+def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
+    yield titled("Cells", points_table(analysis.points), _point_notes(analysis))
+    answers = analysis.answers
+    if answers.payoffs:
+        yield titled("Speed-up over k = 0", speed_up_table(analysis), speed_up_notes(analysis))
+    if answers.choices:
+        yield titled("Best k of each load", choices_table(analysis))
+    if answers.payoffs:
+        notes = ["Between two loads, the logarithm of the speed-up is taken to be straight in that of the load."]
+        crossing = any(payoff.crossover is not None for payoff in answers.payoffs)
+        yield titled("Where each k pays", payoffs_table(answers), notes if crossing else ())
+    if answers.choices and len(analysis.categories) > 1:
+        yield titled(
+            "Best k of each category", categories_table(analysis), ["In parentheses: no difference shown to these."]
+        )
+    if analysis.slo is not None:
+        yield slo_table(analysis.slo)
+    if analysis.economy is not None and analysis.economy.predictions:
+        yield economy_table(analysis.economy)
+    if analysis.failed:
+        rows = ((cell.name, _reason(reason)) for cell, reason in analysis.failed)
+        yield table_of(("<Cell", "<Why it has no figures"), rows, "Cells that failed", wraps="Why it has no figures")
+
+
+def _reason(text: str) -> Text:
+    return cell(text, 400)
+
+
+def load_header(loads: Iterable[Load]) -> str:
+    """Return what loads are called in the head of a column."""
+    return "requests/s" if any(load.kind is LoadKind.REQUEST_RATE for load in loads) else "concurrency"
+
+
+def _k(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def points_table(points: Iterable[Point]) -> FittingTable:
+    """Return the figures of each point; a row for each load and k."""
+    points = list(points)
+    columns = (
+        load_header(point.load for point in points),
+        *("k", "runs", "requests", "n", "tok/s", "tok/s\n95 %", "good\nreq/s", "TTFT ms\np50", "TTFT ms\np99"),
+        *("ITL\nms", "ITL ms\n95 %", "length", "rate\n%", "batch"),
+    )
+    table = table_of(columns, drops=_POINT_DROPS)
+    for point in points:
+        table.add_row(
+            f"{point.load.value:g}",
+            _k(point.k),
+            count(point.repeats),
+            f"{count(point.requests)}/{count(point.requests + point.failed)}",
+            count(point.itl_ms.n),
+            figure(point.throughput, 1),
+            interval(point.throughput, 1),
+            "–" if point.goodput is None else figure(point.goodput),
+            number(point.ttft_p50_ms, 1),
+            number(point.ttft_p99_ms, 1),
+            figure(point.itl_ms),
+            interval(point.itl_ms),
+            figure(point.length),
+            figure(point.rate, 1),
+            number(point.running, 1),
+        )
+    return table.without_hollow()
+
+
+def _point_notes(analysis: SweepAnalysis) -> list[str]:
+    notes = [
+        "n counts prompts; ITL, length and rate are pooled. batch: requests that the engine ran at a time, "
+        "by its own gauge."
+    ]
+    if 1 < analysis.fewest_repeats < MIN_REPEATS:
+        notes.append(f"Throughputs have intervals from {MIN_REPEATS} repeats on.")
+    silent = {point.k for point in analysis.points if point.k and point.length.value is None}
+    if silent:
+        lengths = ", ".join(map(str, sorted(silent)))
+        notes.append(f"No acceptance was reported at k {lengths}: these cells have times alone.")
+    return notes
+
+
+def speed_up_table(analysis: SweepAnalysis) -> FittingTable:
+    """Return the speed-up of each cell over k = 0 at its load, with what it is made of."""
+    columns = (
+        *(load_header(analysis.loads), "k", "n", "speed-up", "95 % interval", "<verdict"),
+        *("tokens\nper step", "step\nms"),
+    )
+    table = table_of(columns, drops=_SPEED_DROPS)
+    for point in analysis.points:
+        found = analysis.answers.speed_up(point.load, point.k)
+        steps = figure(point.tokens_per_step), figure(point.step_time_ms)
+        if point.k == 0:
+            table.add_row(f"{point.load.value:g}", "0", "", "1", "", "", *steps, style="dim")
+        elif found is not None:
+            verdict, style = VERDICTS[found.verdict]
+            figures = figure(found.speed_up), interval(found.speed_up)
+            n = count(found.speed_up.n)
+            table.add_row(f"{point.load.value:g}", _k(point.k), n, *figures, Text(verdict, style=style), *steps)
+    return table.without_hollow()
+
+
+def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
+    """Return in words how speed-ups were made and judged."""
+    notes = [
+        "Ratio of the pooled inter-token latencies, over the same prompts, paired. Intervals are 95 %, one figure at a "
+        f"time; verdicts are corrected for {analysis.answers.contrasts.tests} comparisons (Holm)."
+    ]
+    reasons = dict.fromkeys(
+        each.speed_up.reason for each in analysis.answers.contrasts.by_pair.values() if each.speed_up.reason is not None
+    )
+    notes += [f"{clause[0].upper()}{clause[1:]}." for clause in map(explained, reasons)]
+    if analysis.fewest_repeats == 1:
+        notes.append(
+            "Cells were run once: how runs differ from each other is in no interval and no verdict. --repeat 3 "
+            "measures it."
+        )
+    return notes
+
+
+def _ties(choice: Choice) -> str:
+    return ", ".join(map(str, choice.ties)) or "none"
+
+
+def choices_table(analysis: SweepAnalysis) -> FittingTable:
+    """Return the best k of each load, and those that are not shown to differ from it."""
+    columns = (load_header(analysis.loads), "batch", "best k", "speed-up", "95 % interval", "<no difference shown to")
+    table = table_of(columns, drops=("batch",))
+    for choice in analysis.answers.choices:
+        found = analysis.answers.speed_up(choice.load, choice.best)
+        point = analysis.point(choice.load, choice.best)
+        speeds = ("1" if not choice.best else "–", "") if found is None else _speed_cells(found.speed_up)
+        running = number(None if point is None else point.running, 1)
+        table.add_row(f"{choice.load.value:g}", running, str(choice.best), *speeds, _ties(choice))
+    return table.without_hollow()
+
+
+def _speed_cells(speed_up: Estimate) -> tuple[str, str]:
+    return figure(speed_up), interval(speed_up)
+
+
+def payoffs_table(answers: Answers) -> FittingTable:
+    """Return at which loads each k pays, and where it stops."""
+    table = table_of(
+        ("k", "<faster at", "<slower at", "<none shown at", "<crossover", "<comes to"), drops=("comes to",)
+    )
+    for payoff in answers.payoffs:
+        lists = (
+            ", ".join(f"{load.value:g}" for load in loads) or "–"
+            for loads in (payoff.faster, payoff.slower, payoff.unshown)
+        )
+        any_load = next(iter((*payoff.faster, *payoff.slower, *payoff.unshown)), None)
+        crossing = "–" if payoff.crossover is None or any_load is None else crossover_text(payoff.crossover, any_load)
+        table.add_row(str(payoff.k), *lists, crossing, str(payoff.trend))
+    return table
+
+
+def categories_table(analysis: SweepAnalysis) -> FittingTable:
+    """Return the best k of each category at each load."""
+    loads = analysis.loads
+    header = load_header(loads)
+    table = table_of(("<Category", *(f"{header} {load.value:g}" for load in loads), "<never pays"))
+    for name, answers in analysis.categories.items():
+        best = {choice.load: choice for choice in answers.choices}
+        cells = [_choice(best[load]) if load in best else "–" for load in loads]
+        never = [str(payoff.k) for payoff in answers.payoffs if payoff.trend is Trend.NEVER]
+        table.add_row(Text(middle(name, 20)), *cells, ", ".join(never) or "–")
+    return table
+
+
+def _choice(choice: Choice) -> str:
+    return f"{choice.best}" + (f" ({', '.join(map(str, choice.ties))})" if choice.ties else "")
+
+
+def slo_table(answer: SloAnswer) -> RenderableType:
+    """Return the highest load of each k under the objectives, and what was missed first beyond it."""
+    table = table_of(("k", "highest load", "<missed above it"), wraps="missed above it")
+    for k, highest in answer.highest_of.items():
+        beyond = [each for each in answer.outcomes if each.k == k and not each.met]
+        above = [each for each in beyond if highest is None or each.load > highest]
+        first = min(above, key=lambda each: each.load, default=None)
+        missed = "" if first is None else _missed(first.missed[0].gate.expression, first.missed[0].figure.value)
+        table.add_row(_k(k), "none" if highest is None else f"{highest.value:g}", cell(missed))
+    return titled("Under the objectives", table)
+
+
+def _missed(expression: str, value: float | None) -> str:
+    return f"{expression} (was {number(value)})" if value is not None else f"{expression} (no value)"
+
+
+def economy_table(found: Economy) -> RenderableType:
+    """Return what was predicted beside what was measured."""
+    table = table_of(
+        (load_header(each.load for each in found.predictions), "k", "predicted", "measured", "error\n%"),
+        title="Speed-up over k = 0, predicted",
+    )
+    for each in found.predictions:
+        error = None if each.error is None else 100 * each.error
+        row = (f"{each.load.value:g}", str(each.k), number(each.predicted), number(each.measured), signed(error, 1))
+        table.add_row(*row)
+    notes = [f"At {load.value:g}: {explained(reason)}." for load, reason in found.refused.items()]
+    return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table

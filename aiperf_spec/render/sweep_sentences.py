@@ -1,0 +1,142 @@
+"""What a sweep comes to, in a sentence for each question that is asked of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.sweep.choices import Choice, Payoff, Trend
+from aiperf_spec.analysis.sweep.contrasts import Verdict
+from aiperf_spec.analysis.sweep.economy import Economy
+from aiperf_spec.analysis.sweep.slo import SloAnswer
+from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
+from aiperf_spec.models.sweep import Load, LoadKind
+from aiperf_spec.render.missing import explained, interval
+from aiperf_spec.render.text import number, plural, printable
+
+
+def load_text(load: Load) -> str:
+    """Return a load in words: "concurrency 8", "2.5 requests/s"."""
+    return f"concurrency {load.value:g}" if load.kind is LoadKind.CONCURRENCY else f"{load.value:g} requests/s"
+
+
+def loads_text(loads: Sequence[Load]) -> str:
+    """Return several loads in words: "concurrency 1, 2 and 4"."""
+    values = _listed([f"{load.value:g}" for load in loads])
+    return f"concurrency {values}" if loads[0].kind is LoadKind.CONCURRENCY else f"{values} requests/s"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def sentences(analysis: SweepAnalysis) -> Iterator[str]:
+    """Yield what is the best draft length, where each pays, what meets the objectives, and how predictions did."""
+    answers = analysis.answers
+    if answers.choices:
+        yield _best(answers)
+    yield from paying(answers)
+    if analysis.slo is not None:
+        yield _slo(analysis.slo)
+    if analysis.economy is not None:
+        yield _economy(analysis.economy)
+
+
+def _best(answers: Answers) -> str:
+    groups: list[tuple[list[int], list[Choice]]] = []
+    for choice in answers.choices:
+        alike = sorted((choice.best, *choice.ties))
+        if groups and groups[-1][0] == alike:
+            groups[-1][1].append(choice)
+        else:
+            groups.append((alike, [choice]))
+    parts = []
+    for alike, chosen in groups:
+        where = loads_text([choice.load for choice in chosen])
+        if len(alike) > 1:
+            parts.append(f"no difference shown between {_listed(list(map(str, alike)))} at {where}")
+        else:
+            parts.append(f"{alike[0]} at {where}{_times(answers, chosen)}")
+    return f"Best k: {'; '.join(parts)}."
+
+
+def _times(answers: Answers, chosen: Sequence[Choice]) -> str:
+    speeds = [
+        found.speed_up.value
+        for choice in chosen
+        if (found := answers.speed_up(choice.load, choice.best)) is not None and found.speed_up.value is not None
+    ]
+    if not speeds:
+        return ""
+    ends = dict.fromkeys((number(min(speeds)), number(max(speeds))))
+    return f" ({' to '.join(ends)} times as fast as k 0)"
+
+
+def paying(answers: Answers) -> Iterator[str]:
+    """Yield where each draft length pays, those of which the same is said in one sentence."""
+    judged = [payoff for payoff in answers.payoffs if payoff.trend is not Trend.NOT_JUDGED]
+    if judged and all(payoff.trend is Trend.NEVER for payoff in judged):
+        yield "Speculation never pays here: every draft length is slower than k 0 at every load measured."
+        return
+    by_words: dict[str, list[int]] = {}
+    for payoff in judged:
+        by_words.setdefault(payoff_text(payoff), []).append(payoff.k)
+    for words, lengths in by_words.items():
+        yield f"k {_listed(list(map(str, lengths)))}: {words}."
+    if answers.payoffs and not judged:
+        yield "Not judged whether speculation pays: fewer than 5 prompts were answered with and without it."
+
+
+def payoff_text(payoff: Payoff) -> str:
+    """Return where a draft length pays, in a clause."""
+    if payoff.trend is Trend.STOPS and payoff.crossover is not None:
+        return f"stops paying at {crossover_text(payoff.crossover, payoff.slower[0])}"
+    if payoff.trend is Trend.STARTS and payoff.crossover is not None:
+        return f"pays from {crossover_text(payoff.crossover, payoff.faster[0])} on"
+    if payoff.trend in (Trend.ALWAYS, Trend.NEVER, Trend.NONE_SHOWN, Trend.NOT_JUDGED):
+        return payoff.trend
+    parts = [f"pays at {loads_text(payoff.faster)}"] if payoff.faster else [Trend.NOT_SHOWN_TO_PAY]
+    parts += [f"slower at {loads_text(payoff.slower)}"] if payoff.slower else []
+    parts += [f"no difference shown at {loads_text(payoff.unshown)}"] if payoff.unshown else []
+    return ", ".join(parts)
+
+
+def crossover_text(found: Estimate, like: Load) -> str:
+    """Return a crossover in words, with its interval; `like` is any load of its kind."""
+    value = number(found.value, 1)
+    where = f"concurrency {value}" if like.kind is LoadKind.CONCURRENCY else f"{value} requests/s"
+    if found.low is None and found.high is None:
+        return f"about {where}"
+    return f"{where} (95 %: {interval(found, 1)})"
+
+
+def _slo(answer: SloAnswer) -> str:
+    conditions = " and ".join(printable(each, 80) for each in answer.expressions)
+    if answer.highest is None:
+        return f"Under {conditions}: no cell met this."
+    found = f"Under {conditions}: the highest load is {load_text(answer.highest)}"
+    if answer.best is None:
+        return f"{found}."
+    ties = f" (no difference shown to {_listed(list(map(str, answer.ties)))})" if answer.ties else ""
+    return f"{found}, with k {answer.best}{ties}."
+
+
+def _economy(found: Economy) -> str:
+    if not found.predictions:
+        reason = next(iter(found.refused.values()), Missing.NO_RECORDS)
+        return f"Nothing was predicted: {explained(reason)}."
+    predicted = f"Predicted: {plural(len(found.predictions), 'cell')}"
+    if not (errors := found.errors):
+        return f"{predicted}; none of them was measured."
+    of = f"{len(errors)} of them measured" if len(errors) < len(found.predictions) else "all of them measured"
+    return f"{predicted}, {of}: error {100 * median(errors):.1f} % (median), {100 * errors[-1]:.1f} % at most."
+
+
+VERDICTS = {
+    Verdict.FASTER: ("faster", "green"),
+    Verdict.SLOWER: ("slower", "red"),
+    Verdict.NONE_SHOWN: ("none shown", "dim"),
+    Verdict.NOT_JUDGED: ("–", "dim"),
+}
