@@ -28,8 +28,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     # Some tests take ten times as long as others: who has none left takes another's.
     config.option.dist = "worksteal"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Much of the time is spent waiting, so that even one core has use for two.
-    return max(2, min(4, cores))
+    # Half of the time is spent waiting for servers and time-outs, so that a core has use for two.
+    return min(8, 2 * cores)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import sub
+from sys import intern
 from typing import Any, NamedTuple
 
 from aiperf_spec.models.response import ParsedResponse, last_usage
@@ -45,7 +46,9 @@ def request_failure(responses: list[ParsedResponse], *, is_stream: bool) -> Requ
 
 def finish_reason(responses: Sequence[ParsedResponse]) -> str | None:
     """Return why the answer ended, in the server's word; of several choices, why the last to end did."""
-    return next((each.finish_reasons[-1] for each in reversed(responses) if each.finish_reasons), None)
+    found = next((each.finish_reasons[-1] for each in reversed(responses) if each.finish_reasons), None)
+    # A run keeps one for each request, and the parser makes a new string of each.
+    return None if found is None else intern(found)
 
 
 class Timing(NamedTuple):
