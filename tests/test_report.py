@@ -428,6 +428,12 @@ def test_clients_pooled_equal_one_client_exactly(tmp_path: Path) -> None:
         for row in document["rows"] + document["pooled_runs"]:
             del row["runs"]
         del document["runs"]
+    added = many["pooled_runs"][0].pop("clients")
+    assert [(client["name"], client["requests"]) for client in added["each"]] == [
+        ("client-0", 5),
+        ("client-1", 5),
+        ("client-2", 6),
+    ]
     assert many == one
     figures = one["pooled_runs"][0]
     assert figures["request_count"]["avg"] == 16
@@ -463,6 +469,9 @@ def test_clients_that_did_not_overlap_have_no_common_throughput(tmp_path: Path) 
     later(folders[1], 3600)
     apart = json.loads(report(tmp_path / "split", "--pool", "--format", "json").stdout)["pooled_runs"][0]
     assert together.keys() - apart.keys() == {"benchmark_duration", "request_throughput", "output_token_throughput"}
+    added = [found.pop("clients") for found in (together, apart)]
+    assert added[0]["common_seconds"] > 0
+    assert (added[1]["common_seconds"], round(added[1]["start_spread_seconds"])) == (0, 3600)
     assert {tag: together[tag] for tag in apart if tag != "runs"} == {tag: apart[tag] for tag in apart if tag != "runs"}
     shown = report(tmp_path / "split", "--pool")
     assert "Throughput" not in shown.stdout

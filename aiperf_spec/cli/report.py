@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from rich.text import Text
 from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.figure_names import FigureName, parse_metric
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
+from aiperf_spec.artifacts.read.clients import check_clients
 from aiperf_spec.artifacts.read.folders import RunFolder, by_model, find_runs
 from aiperf_spec.artifacts.read.matrix_figures import named, run_figures
 from aiperf_spec.artifacts.read.run import load_run, notices_of
 from aiperf_spec.artifacts.write.matrix_formats import matrix_csv, matrix_json, matrix_markdown
-from aiperf_spec.artifacts.write.summary_files import figures_json
+from aiperf_spec.artifacts.write.summary_files import clients_json, figures_json
 from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import expect_page, report_html
 from aiperf_spec.cli.run_screens import RunScreens, has_figures, side_by_side
@@ -56,6 +58,8 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
         runs = find_runs(paths)
         _expect_to_read(runs, settings, display)
         groups = by_model(runs) if display.pool else [[run] for run in runs]
+        for notice in chain.from_iterable(map(check_clients, groups)) if display.pool else ():
+            note(notice_text(notice))
         plain = metric is ReportMetric.ACCEPT_LENGTH and _asks_for_runs(display)
         alone = plain and len(groups) == 1
         matrix = None if alone else _matrix(runs, metric, display)
@@ -213,7 +217,9 @@ def _examine(
 def _summary_json(group: Sequence[RunFolder], limits: Mapping[str, float]) -> dict[str, Any]:
     loaded = load_run(group)
     figures = figures_json(loaded.summary(limits))
-    return {"model": group[0].model, "runs": [run.name for run in group], **figures}
+    clients = loaded.result.clients
+    added = {} if clients is None else {"clients": clients_json(clients)}
+    return {"model": group[0].model, "runs": [run.name for run in group], **added, **figures}
 
 
 def _as_text(table: RenderableType, width: int) -> str:

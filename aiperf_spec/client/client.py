@@ -193,9 +193,9 @@ class Client:
                 if len(body) > _GET_BYTES:
                     raise EventTooLargeError(f"an answer of more than {_GET_BYTES >> 20} MiB")
         location = response.extensions.get("location", "")
-        return httpx.Response(
-            response.status_code, headers={"location": location} if location else {}, content=bytes(body)
-        )
+        headers = {"location": location} if location else {}
+        headers |= {name: value for name in ("date", "age") if (value := response.headers.get(name)) is not None}
+        return httpx.Response(response.status_code, headers=headers, content=bytes(body))
 
     async def get_json(self, url: str) -> Any:
         """Return what a GET answers; None where `ask_json` would raise."""

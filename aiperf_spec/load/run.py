@@ -6,7 +6,7 @@ import time
 import uuid
 from array import array
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from aiperf_spec.client.client import Client, request_headers
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.errors import ConfigError, SpecProfileError, standing_alone
+from aiperf_spec.errors import ConfigError, SpecProfileError, StoppedError, standing_alone
 from aiperf_spec.load.event_loop import monitored_loop_lag, running
 from aiperf_spec.load.failing import FailureWatch
 from aiperf_spec.load.model import find_model
@@ -27,12 +27,14 @@ from aiperf_spec.load.plan import own_requests_of, planned
 from aiperf_spec.load.readiness import wait_until_ready
 from aiperf_spec.load.requester import Requester, Sink
 from aiperf_spec.load.scheduler import PhaseRunner, Sender
+from aiperf_spec.load.server_clock import read_clock
 from aiperf_spec.load.server_pages import read_pages
 from aiperf_spec.load.start import check_start, wait_for_start
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import load_counter
 from aiperf_spec.models.run import Phase, RequestRecord, RunInfo, RunResult
 from aiperf_spec.models.server_metrics import ServerMetrics
+from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.server_metrics.reconciliation import reconcile
 from aiperf_spec.server_metrics.scraper import HURRIED_SECONDS, MetricsScraper
 from aiperf_spec.wire.request_body import build_body
@@ -100,7 +102,6 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
     server = split_endpoint(config.url)
     workload = open_workload(config)
     _first_body(config, workload)  # which raises where it cannot be sent
-    check_start(config, time.time_ns())
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     registry = load_registry()
     redactor = Redactor(config, server)
@@ -114,13 +115,24 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
         found = await stop.unless(find_model(config, server, client, redactor), HURRIED_SECONDS)
         model, owned_by = found.name, found.owned_by
         pages = await stop.unless(read_pages(server, client, redactor, owned_by), HURRIED_SECONDS)
+        clock = None
+        if config.share is not None or config.start_at is not None:
+            # A client that is to send nothing needs no clock.
+            with suppress(StoppedError):
+                clock = await stop.unless(read_clock(server, client))
+        wall_offset_ns = (
+            time.time_ns() - hooks.clock() + (0 if clock is None else round(clock.correction_ms * NS_PER_MS))
+        )
+        if stop.reason is None:
+            check_start(config, wall_offset_ns + hooks.clock())
         info = RunInfo(
             config=config,
             url=server.base,
             model=redactor.text(model),
             owned_by=None if owned_by is None else redactor.text(owned_by),
             dataset=workload.info,
-            wall_offset_ns=time.time_ns() - hooks.clock(),
+            wall_offset_ns=wall_offset_ns,
+            clock=clock,
             run_id=uuid.uuid4().hex[:12],
             drafter=pages.drafter,
             server_version=pages.version,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aiperf_spec.config.settings import ProfileConfig
+    from aiperf_spec.models.clients import Clients, ClockOffset
     from aiperf_spec.models.drafter import ServerDrafter
     from aiperf_spec.models.server_metrics import Reconciliation, ServerMetrics
 
@@ -235,6 +236,8 @@ class NoticeKind(StrEnum):
     UNSENT = "unsent"
     HANDOVER = "handover"
     NO_COMMON_TIME = "no_common_time"
+    SHARES_MISSING = "shares_missing"
+    CLIENTS_DIFFER = "clients_differ"
     CONNECTING = "connecting"
     BASELINE_MISLEADS = "baseline_misleads"
     CACHED_REPEATS = "cached_repeats"
@@ -307,6 +310,8 @@ class RunInfo:
     """How the server says that it drafts; None where it does not."""
     server_version: str | None = None
     """The engine's version, by the server's own word."""
+    clock: ClockOffset | None = None
+    """How the server's clock stands to this machine's, of one of several clients; `wall_offset_ns` is corrected so."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -331,6 +336,8 @@ class RunResult(RunInfo):
     """Where its records are on disk; None where they are not."""
     server_metrics: ServerMetrics | None = None
     """What the servers counted over the profiled interval."""
+    clients: Clients | None = None
+    """What it was put together from, where it is a pooled run of several clients."""
     reconciliation: Reconciliation | None = None
     """Their counters beside the requests' own figures; None where one side is missing."""
 

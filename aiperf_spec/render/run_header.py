@@ -13,6 +13,7 @@ from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.metrics.table import RECORD_METRICS
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.answer import setup_parts
+from aiperf_spec.render.clients import client_rows
 from aiperf_spec.render.server_side import drafter_text
 from aiperf_spec.render.text import cell, count, number, plural, printable
 
@@ -29,6 +30,8 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
     if result.drafter is not None and full:
         grid.add_row("Drafter", Text(drafter_text(result.drafter)))
     grid.add_row("Load", _load(result))
+    for name, text in () if result.clients is None else client_rows(result.clients):
+        grid.add_row(name, Text(text))
     counted = "the server" if result.config.tokenizer is None else "--tokenizer"
     prompts = f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)}), tokens counted by {counted}"
     grid.add_row("Prompts", Text(prompts))

@@ -4,8 +4,8 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 export URL="$1" MODEL="$2" PROMPTS="$3" RUNS="$4" CLIENTS="${5:-3}" OPTIONS="${OPTIONS:---temperature 0}"
-export POLL_SECONDS=0.2
-rm -rf "$RUNS/done"
+export POLL_SECONDS=0.2 START_IN="${START_IN:-10}"
+rm -rf "$RUNS/done" "$RUNS/start-at"
 mkdir -p "$RUNS"
 index=0
 while [ "$index" -lt "$CLIENTS" ]; do

@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 from aiperf_spec.analysis.clusters import overlap
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
-from aiperf_spec.artifacts import names
+from aiperf_spec.artifacts.read.clients import clients_of, share_of
+from aiperf_spec.artifacts.read.configuration import own_config
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.summary_file import SummaryFile
-from aiperf_spec.config.choices import EndpointType, ExportLevel
+from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.command_line import command_line
-from aiperf_spec.config.settings import ProfileConfig, ReportSettings, create_settings
-from aiperf_spec.config.yaml_file import parse_config
+from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.summary import Summary, summarise
@@ -22,7 +23,10 @@ from aiperf_spec.models.run import DatasetInfo, Notice, NoticeKind, Phase, Reque
 from aiperf_spec.models.units import NS_PER_S
 from aiperf_spec.render.notices import notice_text
 
+N = TypeVar("N", int, float)
 _NOWHERE = "http://unknown"
+_OF_EACH_CLIENT = ("warmup_request_count", "request_count", "request_rate")
+"""What clients without shares have of their own, and together the sum of."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +65,8 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         if folder.has_records:
             loaded = folder.records()
             unreadable += len(loaded.unreadable)
-            records += _numbered_after(records, loaded.records)
+            # Shares are numbered as one run, and any other client counts from 0.
+            records += loaded.records if share_of(folder) else _numbered_after(records, loaded.records)
             parts.append(loaded.records)
     first, alone = folders[0], len(folders) == 1
     summary = first.described
@@ -85,6 +90,7 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
         stopped_by=next((by for each in folders if (by := each.described.stopped_by)), None),
         artifact_dir=first.path if alone else None,
         run_id=summary.benchmark_id,
+        clients=None if alone or len(parts) < len(folders) else clients_of(folders, parts),
         reconciliation=summary.reconciliation if alone else None,
     )
     return LoadedRun(result, settings, unreadable, overlapped)
@@ -92,19 +98,19 @@ def load_run(folders: Sequence[RunFolder], *, with_records: bool = True) -> Load
 
 def taken_over(settings: ReportSettings, run: RunFolder) -> ReportSettings:
     """Return the settings of a report, with the draft cost that the run was given where the report has none."""
-    own = _own_config(run) if settings.draft_cost is None else None
+    own = own_config(run) if settings.draft_cost is None else None
     return settings if own is None else settings.model_copy(update={"draft_cost": own[1].draft_cost})
 
 
 def limits_of(runs: Sequence[RunFolder]) -> dict[str, float]:
     """Return the limits of goodput that runs were given, where all have the same; else none."""
-    found = [{} if (own := _own_config(run)) is None else own[1].goodput for run in runs]
+    found = [{} if (own := own_config(run)) is None else own[1].goodput for run in runs]
     return found[0] if found and all(each == found[0] for each in found) else {}
 
 
 def command_of(run: RunFolder) -> list[str]:
     """Return the command that makes the run, by option and without secrets; empty without its configuration."""
-    own = _own_config(run)
+    own = own_config(run)
     return [] if own is None else command_line(*own)
 
 
@@ -129,28 +135,17 @@ def _numbered_after(before: Sequence[RequestRecord], records: list[RequestRecord
 
 
 def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> tuple[ProfileConfig, ReportSettings]:
-    found = [_own_config(folder) or (_summary_config(folder, records), ReportSettings()) for folder in folders]
+    found = [own_config(folder) or (_summary_config(folder, records), ReportSettings()) for folder in folders]
     if len(found) == 1:
         return found[0]
     configs = [config for config, _ in found]
-    together = {
-        "concurrency": sum(config.concurrency for config in configs),
-        "warmup_request_count": sum(config.warmup_request_count for config in configs),
-    }
+    together: dict[str, Any] = {"concurrency": sum(config.concurrency for config in configs)}
+    if configs[0].share is not None:
+        # All the rest was told to each as that of all.
+        together |= {"share": None, "start_at": None}
+    else:
+        together |= {name: _sum([getattr(each, name) for each in configs]) for name in _OF_EACH_CLIENT}
     return configs[0].model_copy(update=together), found[0][1]
-
-
-def _own_config(folder: RunFolder) -> tuple[ProfileConfig, ReportSettings] | None:
-    text = folder.configuration
-    if not text:
-        return None
-    try:
-        # What the environment held then is not needed to say what was run.
-        values = parse_config(text, str(folder.path / names.CONFIG_YAML), lambda _: "unset", folder.path)
-        level = ExportLevel.RECORDS if folder.has_records else ExportLevel.SUMMARY
-        return create_settings({**values, "export_level": level})
-    except ConfigError:
-        return None
 
 
 def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileConfig:
@@ -176,7 +171,9 @@ def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileC
 
 
 def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
-    summaries = [folder.described for folder in folders]
+    # Each share is one of the same prompts.
+    counted = folders[:1] if share_of(folders[0]) else folders
+    summaries = [folder.described for folder in counted]
     found = [summary.dataset for summary in summaries]
     return DatasetInfo(
         name=found[0].name or "unknown",
@@ -188,9 +185,9 @@ def _dataset(folders: Sequence[RunFolder]) -> DatasetInfo:
     )
 
 
-def _sum(counts: Sequence[int | None]) -> int | None:
+def _sum(counts: Sequence[N | None]) -> N | None:
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    return sum(known[1:], known[0]) if known and len(known) == len(counts) else None
 
 
 def unsent_of(folders: Sequence[RunFolder]) -> int | None:

@@ -24,11 +24,13 @@ from pydantic import (
 )
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
+from aiperf_spec.config.several_clients import Share
 from aiperf_spec.metrics.pooled import PooledAcceptance
 from aiperf_spec.metrics.stats import PERCENTILES, STAT_NAMES, Stats
 from aiperf_spec.metrics.summary import CategorySummary, ErrorGroup, Summary
 from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS
 from aiperf_spec.models.acceptance import DropReason
+from aiperf_spec.models.clients import ClockOffset
 from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import ErrorKind, RequestError
 from aiperf_spec.models.server_metrics import Reconciliation
@@ -36,6 +38,7 @@ from aiperf_spec.models.server_metrics import Reconciliation
 T = TypeVar("T")
 _RECONCILIATION = TypeAdapter(Reconciliation)
 _DRAFTER = TypeAdapter(ServerDrafter)
+_CLOCK = TypeAdapter(ClockOffset)
 
 
 def _or_none(value: Any, handler: Handler) -> Any:
@@ -120,6 +123,10 @@ def _made(adapter: TypeAdapter[T], found: Any) -> T | None:
         return None
 
 
+def _share(found: Any) -> Share | None:
+    return Share.parse(found) if isinstance(found, str) else None
+
+
 def _reconciled(found: Any) -> Reconciliation | None:
     reconciliation = _made(_RECONCILIATION, found)
     return reconciliation if reconciliation is not None and reconciliation.counts else None
@@ -161,6 +168,10 @@ class SummaryFile(Tolerant):
     prompts_turns: Count | None = _at("spec_profile", "prompts", "turns")
     prompt_file_hashes: list[Text] = _at("spec_profile", "prompts", "file_hashes", default=[])
     stopped_by: Text | None = _at("spec_profile", "stopped_by")
+    share: Annotated[Share | None, BeforeValidator(_share)] = _at("spec_profile", "client", "share")
+    clock: Annotated[ClockOffset | None, BeforeValidator(partial(_made, _CLOCK))] = _at(
+        "spec_profile", "client", "clock"
+    )
     requests: dict[str, Maybe[Number]] = _at("spec_profile", "requests", default={})
     """How many requests ended how."""
     drop_reasons: dict[str, Maybe[Number]] = _at("spec_profile", "drop_reasons", default={})

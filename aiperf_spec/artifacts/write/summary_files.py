@@ -12,6 +12,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.stats import STAT_NAMES, Stats, loop_lag
 from aiperf_spec.metrics.summary import CategorySummary, Summary, summarise
 from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS
+from aiperf_spec.models.clients import Clients
 from aiperf_spec.models.run import DatasetInfo, Phase, RunResult
 from aiperf_spec.version import __version__
 
@@ -44,6 +45,26 @@ def figures_json(summary: Summary) -> dict[str, Any]:
     """Return a summary's metrics and pooled histogram as AIPerf's keys hold them, less all that is of a single run."""
     pooled = {"pooled_spec_decode_acceptance_histogram": dict(sorted(summary.acceptance.histogram.items()))}
     return _metrics(summary) | (pooled if summary.acceptance.requests else {})
+
+
+def clients_json(clients: Clients) -> dict[str, Any]:
+    """Return what each client added to a pooled run, times in UTC, and for how long all of them were under way."""
+    return {
+        "each": [
+            {
+                "name": client.name,
+                "share": None if client.share is None else str(client.share),
+                "requests": client.requests,
+                "start_time": None if client.start_ns is None else iso_time(client.start_ns),
+                "end_time": None if client.end_ns is None else iso_time(client.end_ns),
+                "clock": client.clock,
+            }
+            for client in clients.each
+        ],
+        "missing_shares": [str(share) for share in clients.missing],
+        "start_spread_seconds": clients.start_spread_s,
+        "common_seconds": clients.common_s,
+    }
 
 
 def _metrics(summary: Summary) -> dict[str, Any]:
@@ -87,6 +108,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
             "turns": result.dataset.turns,
             "file_hashes": result.dataset.file_hashes,
         },
+        "client": _client(result),
         "failure": None if result.failure is None else result.failure.message,
         "requests": {
             "total": summary.total,
@@ -102,6 +124,14 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
         "server_acceptance": server_acceptance_json(result.reconciliation),
         "notices": [{"kind": notice.kind, **notice.values} for notice in result.notices],
     }
+
+
+def _client(result: RunResult) -> dict[str, Any] | None:
+    # Of one of several clients, what it was told and how its clock stands.
+    config = result.config
+    if config.share is None and config.start_at is None:
+        return None
+    return {"share": config.share, "start_at": config.start_at, "clock": result.clock}
 
 
 def _category(category: CategorySummary) -> dict[str, Any]:
