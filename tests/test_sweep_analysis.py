@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from statistics import stdev
 
@@ -12,7 +13,7 @@ import pytest
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Trend, choices, payoffs
 from aiperf_spec.analysis.sweep.contrasts import Verdict, contrasts
-from aiperf_spec.analysis.sweep.points import points_of, running_batch
+from aiperf_spec.analysis.sweep.points import figures_of, points_of
 from aiperf_spec.analysis.sweep.slo import parse_slos
 from aiperf_spec.analysis.sweep.sweep import analyse_sweep, predict
 from aiperf_spec.errors import ConfigError
@@ -243,8 +244,11 @@ def test_the_running_batch_is_the_mean_of_the_engines_gauge() -> None:
         "vllm:num_requests_running": MetricFigures("gauge", "", None, series),
         "vllm:num_requests_waiting": MetricFigures("gauge", "", None, [other]),
     }
-    assert running_batch([ServerMetrics([], 0, 1, metrics), None]) == 4
-    assert running_batch([None]) is None
+    (cell,) = timed_sweep(1, latency_ms, (0,), (1,))
+    (told,) = points_of([replace(cell, server_metrics=ServerMetrics([], 0, 1, metrics))]).values()
+    assert (figures_of(told).running, figures_of(told).engines) == (4, 2)
+    (untold,) = points_of([cell]).values()
+    assert (figures_of(untold).running, figures_of(untold).engines) == (None, 1)
 
 
 def test_objectives_give_the_highest_load_and_its_best_draft_length() -> None:

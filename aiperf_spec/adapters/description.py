@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, Self
 
@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import ServerTiming
+from aiperf_spec.models.schedule import Configuration, NoConfiguration, Schedule
 from aiperf_spec.models.units import MAX_FIGURE
 
 TIMING_NAMES = tuple(timing.name for timing in fields(ServerTiming))
@@ -194,6 +195,8 @@ class EngineDescription:
     counters: EngineCounters = EngineCounters()
     payload: PayloadFields | None = None
     timing: TimingFields | None = None
+    schedule: Callable[[Schedule], Configuration | NoConfiguration] | None = None
+    """Makes the configuration by which the draft length follows the batch; None where the engine takes none."""
 
     @property
     def inputs_option(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from aiperf_spec.adapters.description import DrafterFields, EngineCounters, EngineDescription, PayloadFields
 from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram, ratio
+from aiperf_spec.adapters.schedules import sglang_schedule
 
 
 class SGLangAdapter(PayloadAdapter):
@@ -29,6 +30,7 @@ class SGLangAdapter(PayloadAdapter):
         "model",
         request_inputs={"return_spec_tokens_details": True},
         drafts_chains=True,
+        schedule=sglang_schedule,
         settings_path="/server_info",
         reset_cache_path="/flush_cache",
         drafter=DrafterFields(

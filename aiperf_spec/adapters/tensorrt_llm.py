@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from aiperf_spec.adapters.description import EngineCounters, EngineDescription, PayloadFields
 from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram, ratio
+from aiperf_spec.adapters.schedules import tensorrt_llm_schedule
 
 
 class TensorRTLLMAdapter(PayloadAdapter):
@@ -25,6 +26,7 @@ class TensorRTLLMAdapter(PayloadAdapter):
         enable_speculation="give TensorRT-LLM a speculative_config in its configuration",
         enable_reporting="set per_request_spec_decode_stats: true in TensorRT-LLM's configuration",
         drafts_chains=True,
+        schedule=tensorrt_llm_schedule,
         metrics_path="/prometheus/metrics",
         counters=EngineCounters(length_gauge="trtllm:spec_accept_length", rate_gauge="trtllm:spec_accept_rate"),
         payload=PayloadFields(

@@ -14,6 +14,7 @@ from aiperf_spec.adapters.description import (
     TimingFields,
 )
 from aiperf_spec.adapters.payload import PayloadAdapter, inflate_histogram
+from aiperf_spec.adapters.schedules import vllm_schedule
 
 _FIGURES = ("draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens")
 _PER_STEP = ("per_step_accepted", "per_step_drafted")
@@ -63,6 +64,7 @@ class VLLMAdapter(PayloadAdapter):
             fields={name: name for name in TIMING_NAMES},
             others=frozenset({"speculative_decoding"}),
         ),
+        schedule=vllm_schedule,
     )
 
     @classmethod

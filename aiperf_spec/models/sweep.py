@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.server_metrics import ServerMetrics
 
@@ -61,6 +62,8 @@ class CellRun:
     """Draft length that the engine reported; None where it did not."""
     records: Sequence[RequestRecord] = ()
     server_metrics: ServerMetrics | None = None
+    drafter: ServerDrafter | None = None
+    """How the server says that it drafts; None where it does not."""
     reason: str | None = None
 
 

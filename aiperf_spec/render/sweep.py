@@ -9,16 +9,19 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Choice, Trend
 from aiperf_spec.analysis.sweep.economy import Economy
 from aiperf_spec.analysis.sweep.points import MIN_REPEATS, Point
+from aiperf_spec.analysis.sweep.schedule import configurations
 from aiperf_spec.analysis.sweep.slo import SloAnswer
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
+from aiperf_spec.models.schedule import Configuration, NoConfiguration
 from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
 from aiperf_spec.render.missing import explained, figure, interval, signed
 from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, sentences
-from aiperf_spec.render.text import cell, count, middle, number
+from aiperf_spec.render.text import cell, count, middle, number, printable
 
 _POINT_DROPS = ("ITL ms\n95 %", "tok/s\n95 %", "TTFT ms\np99", "runs", "rate\n%", "requests", "good\nreq/s")
 _SPEED_DROPS = ("tokens\nper step", "step\nms", "n")
@@ -49,6 +52,8 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
         yield slo_table(analysis.slo)
     if analysis.economy is not None and analysis.economy.predictions:
         yield economy_table(analysis.economy)
+    for engine, found in configurations(analysis).items():
+        yield configuration_text(engine, found)
     if analysis.failed:
         rows = ((cell.name, _reason(reason)) for cell, reason in analysis.failed)
         yield table_of(("<Cell", "<Why it has no figures"), rows, "Cells that failed", wraps="Why it has no figures")
@@ -231,3 +236,24 @@ def economy_table(found: Economy) -> RenderableType:
         table.add_row(*row)
     notes = [f"At {load.value:g}: {explained(reason)}." for load, reason in found.refused.items()]
     return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
+
+
+def configuration_text(engine: str, found: Configuration | NoConfiguration | Missing) -> RenderableType:
+    """Return the schedule by batch size as the engine takes it, or why there is none."""
+    title = Text(f"Configuration for {engine}, by the running batch", style="bold")
+    if not isinstance(found, Configuration):
+        why = configuration_reason(found)
+        return Renderables(title, Text(f"None: {why}."))
+    lines = [f"{found.file_name}: {printable(line, 400)}" for line in found.text.splitlines()[:1]]
+    lines += [printable(line, 400) for line in found.text.splitlines()[1:]]
+    use, limits = f"To use it, {found.use}", f"To be known: {'; '.join(found.limits)}."
+    return Renderables(title, Text("\n".join(lines)), Text(use), Text(limits, style="dim"))
+
+
+def configuration_reason(found: NoConfiguration | Missing) -> str:
+    """Return why there is no configuration, in a clause."""
+    if isinstance(found, NoConfiguration):
+        return printable(found.reason, 400)
+    if found is Missing.NO_COUNTERS:
+        return "the server's gauge of running requests was not read, and a schedule is keyed by it"
+    return "no draft length could be chosen at any load"

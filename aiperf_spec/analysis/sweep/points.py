@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
@@ -18,6 +19,7 @@ from aiperf_spec.metrics.goodput import Objective
 from aiperf_spec.metrics.latency import time_to_first_token
 from aiperf_spec.metrics.stats import describe
 from aiperf_spec.metrics.summary import Summary, summarise
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.server_metrics import ServerMetrics
 from aiperf_spec.models.sweep import CellRun, Load
@@ -76,6 +78,10 @@ class Point:
     running: float | None
     """Requests that the engine ran at a time, by its own gauge: the mean over time, repeats, and engines; None where
     the server does not say."""
+    engines: int = 1
+    """Engines with a gauge of their own behind one address: more than 1 under data parallelism."""
+    drafter: ServerDrafter | None = None
+    """How the server says that it drafts."""
 
 
 def points_of(runs: Iterable[CellRun]) -> dict[tuple[Load, int | None], PointRuns]:
@@ -95,6 +101,7 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
     records = point.all_records
     ttft = describe([value for record in records if (value := time_to_first_token(record)) is not None])
     engines = {run.engine for run in point.runs.values()} - {None}
+    gauges = [_gauges(run.server_metrics) for run in point.runs.values()]
     itl = _over_repeats(point, pooled_itl)
     # Without speculation every decode step gives one token.
     alone = point.k == 0 and not any(record.acceptance for record in records)
@@ -115,22 +122,20 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
         rate=_over_repeats(point, rate),
         tokens_per_step=steps,
         step_time_ms=itl if alone else _over_repeats(point, step_time),
-        running=running_batch(run.server_metrics for run in point.runs.values()),
+        running=fmean(average for each in gauges for _, average in each) if any(gauges) else None,
+        engines=max((number for each in gauges for number in Counter(url for url, _ in each).values()), default=1),
+        drafter=next((run.drafter for run in point.runs.values() if run.drafter is not None), None),
     )
 
 
-def running_batch(found: Iterable[ServerMetrics | None]) -> float | None:
-    """Return how many requests an engine ran at a time: the mean of its gauge over time, then over engines and runs."""
-    gauges = [
-        average
-        for metrics in found
-        if metrics is not None
-        for description in known_engines().values()
-        if (gauge := description.counters.named_in(metrics.metrics.keys()).running_requests) in metrics.metrics
-        for series in metrics.metrics[gauge].series
-        if (average := series.stats.get("avg")) is not None
-    ]
-    return fmean(gauges) if gauges else None
+def _gauges(metrics: ServerMetrics | None) -> list[tuple[str, float]]:
+    """Return the address and the mean over time of each engine's gauge of running requests."""
+    if metrics is None:
+        return []
+    names = (engine.counters.named_in(metrics.metrics).running_requests for engine in known_engines().values())
+    found = [metrics.metrics[name] for name in dict.fromkeys(names) if name in metrics.metrics]
+    every = (series for metric in found for series in metric.series)
+    return [(each.endpoint_url, average) for each in every if (average := each.stats.get("avg")) is not None]
 
 
 def _mean(summaries: Sequence[Summary], tag: str) -> Estimate:

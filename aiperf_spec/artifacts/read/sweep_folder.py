@@ -49,6 +49,7 @@ def load_cell(cell: Cell, folder: Path) -> CellRun:
         reported_k=_reported_k(records),
         records=records,
         server_metrics=_server_metrics(run),
+        drafter=run.described.drafter,
     )
 
 
