@@ -21,7 +21,7 @@ from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
 from aiperf_spec.render.missing import explained, figure, interval, signed
 from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, sentences
-from aiperf_spec.render.text import cell, count, middle, number, printable
+from aiperf_spec.render.text import cell, count, middle, number, printable, spelled
 
 _POINT_DROPS = ("ITL ms\n95 %", "tok/s\n95 %", "TTFT ms\np99", "runs", "rate\n%", "requests", "good\nreq/s")
 _SPEED_DROPS = ("tokens\nper step", "step\nms", "n")
@@ -244,10 +244,10 @@ def configuration_text(engine: str, found: Configuration | NoConfiguration | Mis
     if not isinstance(found, Configuration):
         why = configuration_reason(found)
         return Renderables(title, Text(f"None: {why}."))
-    lines = [f"{found.file_name}: {printable(line, 400)}" for line in found.text.splitlines()[:1]]
-    lines += [printable(line, 400) for line in found.text.splitlines()[1:]]
     use, limits = f"To use it, {found.use}", f"To be known: {'; '.join(found.limits)}."
-    return Renderables(title, Text("\n".join(lines)), Text(use), Text(limits, style="dim"))
+    return Renderables(
+        title, Text(spelled(f"{found.file_name}: {found.text.rstrip()}")), Text(use), Text(limits, style="dim")
+    )
 
 
 def configuration_reason(found: NoConfiguration | Missing) -> str:
