@@ -164,3 +164,9 @@ def test_a_failed_request_says_what_to_try(kind: ErrorKind, status: int | None, 
     assert not diagnosis.reported
     assert said in shown(diagnosis)
     assert "\x1b" not in shown(diagnosis)
+
+
+def test_an_answer_of_one_token_says_nothing_against_the_drafter() -> None:
+    text = shown(diagnose(a_run(replace(SILENT, output_tokens=1)), ServerInfo("sglang", "sglang")))
+    assert "ask for a longer answer" in text
+    assert "start SGLang with a drafter" not in text

@@ -52,7 +52,7 @@ def page(method: str | None, steps: int, topk: int, width: int, *, adaptive: boo
 
 def test_what_sglang_itself_says() -> None:
     drafter = SGLANG.read("sglang", CAPTURED)
-    assert drafter == ServerDrafter(engine="sglang", method="NGRAM", branches=10, verified=8)
+    assert drafter == ServerDrafter(engine="sglang", method="NGRAM", branches=10, verified=8, overlaps=False)
     assert drafter_text(drafter) == "NGRAM, trees of 10 branches, 8 tokens verified a step"
 
 
@@ -177,7 +177,7 @@ def test_a_run_on_sglang_knows_its_draft_length(simulate: Simulate, tmp_path: Pa
         artifact_dir=tmp_path / "run",
     )
     result = profile(config)
-    assert result.drafter == replace(CHAIN, depth=4, verified=5)
+    assert result.drafter == replace(CHAIN, depth=4, verified=5, overlaps=False)
     assert {record.acceptance.num_spec_tokens for record in result.records if record.acceptance} == {4}
     analysis = analyse(result.records)
     assert analysis.run.curve.drafting.full

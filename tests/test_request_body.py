@@ -6,7 +6,7 @@ import pytest
 
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body
+from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompts_and_samples
 from aiperf_spec.workload.prompts import Prompt
 
 TEXT = Prompt("a", text="hello")
@@ -146,3 +146,19 @@ def test_extra_inputs_win() -> None:
 )
 def test_asks_for_several_sequences(given: dict[str, Any], several: bool) -> None:
     assert asks_for_several_sequences(given) is several
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (1, 1)),
+        ({"n": 3}, (1, 3)),
+        ({"n": "2", "best_of": 5}, (1, 5)),
+        ({"n": True, "prompt": ["a", "b"]}, (2, 1)),
+        ({"n": 2, "prompt": [[1], [2], [3]]}, (3, 2)),
+        ({"n": "inf", "prompt": [1, 2]}, (1, 1_000_000)),
+        ({"n": "nan", "best_of": 0}, (1, 1)),
+    ],
+)
+def test_prompts_and_samples(given: dict[str, Any], expected: tuple[int, int]) -> None:
+    assert prompts_and_samples(given) == expected

@@ -126,8 +126,29 @@ def test_report_names_the_column_after_the_prompts_and_gates_on_the_counters(
     assert "acceptance by the server's counters (all traffic)" in by_counters.stdout
 
 
-def test_an_engine_that_counts_steps_alone_says_so(simulate: Simulate, tmp_path: Path) -> None:
-    result = run("--url", simulate("sglang").url, "--request-count", "3", "--quiet", "--artifact-dir", str(tmp_path))
-    assert result.exit_code == 0, result.output
-    text = " ".join(result.stdout.split())
-    assert "No figures: the server counts verify steps, but not proposed and accepted draft tokens." in text
+def test_an_engine_that_counts_tokens_gives_the_length_of_its_requests(simulate: Simulate, tmp_path: Path) -> None:
+    pooled = {}
+    for name, asked in (("silent", "ignore_eos:false"), ("asked", "return_spec_tokens_details:true")):
+        # A seeded drafter of its own for each: the same requests in the same order are accepted alike.
+        load = ("--url", simulate("sglang").url, "--request-count", "6", "--extra-inputs", asked)
+        result = run(*load, "--quiet", "--artifact-dir", str(tmp_path / name))
+        assert result.exit_code == 0, result.output
+        pooled[name] = ours(tmp_path / name)["server_acceptance"]["acceptance_length"]
+        if name == "silent":
+            text = " ".join(result.stdout.split())
+            assert f"Acceptance length {pooled[name]:.2f}" in text
+            assert "the server does not count what it proposes" in text
+    document = json.loads((tmp_path / "asked" / "profile_export_aiperf.json").read_text())
+    assert document["spec_profile"]["reconciliation"]["agreement"] == "exact"
+    assert document["spec_profile"]["reconciliation"]["counts"][1]["name"] == "accepted drafts"
+    assert pooled["asked"] == pytest.approx(document["spec_decode_token_weighted_acceptance_length"]["avg"], rel=1e-9)
+    assert pooled["silent"] == pooled["asked"]
+    by_counters = ("--source", "server-metrics", "--format", "json")
+    matrix = json.loads(run("report", str(tmp_path / "silent"), *by_counters).stdout)
+    assert matrix["rows"][0]["cells"]["built-in"]["value"] == pytest.approx(pooled["silent"], rel=1e-9)
+    # A file of counters alone, as AIPerf leaves it, does not say that no step overlapped another.
+    (tmp_path / "silent" / "profile_export_aiperf.json").write_text("{}")
+    (cell,) = json.loads(run("report", str(tmp_path / "silent"), *by_counters).stdout)["rows"][0]["cells"].values()
+    assert cell["value"] >= pooled["silent"]
+    assert cell["at_most"] is True
+    assert "≤ marks" in run("report", str(tmp_path / "silent"), "--source", "server-metrics").stdout

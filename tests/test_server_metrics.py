@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiperf_spec.analysis.server_acceptance import ServerAcceptance
+from aiperf_spec.adapters.registry import load_registry
+from aiperf_spec.analysis.gate_figures import Figures
+from aiperf_spec.analysis.gates import evaluate
+from aiperf_spec.analysis.missing import Missing
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.read.server_metrics_file import ServerMetricsFile
-from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
+from aiperf_spec.artifacts.write.server_metrics_files import (
+    server_acceptance_json,
+    server_metrics_csv,
+    server_metrics_json,
+)
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.run import ErrorKind, Phase
+from aiperf_spec.metrics.pooled import pool
+from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.drafter import ServerDrafter
+from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import Agreement, EndpointScrapes, ServerMetrics
 from aiperf_spec.render.server_side import verdict
 from aiperf_spec.server_metrics.deltas import metric_deltas, unit_of
@@ -24,6 +36,8 @@ from aiperf_spec.server_metrics.endpoints import metrics_endpoints
 from aiperf_spec.server_metrics.reconciliation import reconcile
 from aiperf_spec.server_metrics.snapshots import Snapshots
 from aiperf_spec.server_metrics.text import NotPrometheusError, parse
+from aiperf_spec.wire.chunk import parse_event
+from aiperf_spec.wire.sse import SSEEvent
 from tests.records import failed, record
 
 HERE = Path(__file__).parent
@@ -346,6 +360,121 @@ def test_sglangs_verify_calls_are_steps() -> None:
     assert [count.name for count in found.counts] == ["verify steps"]
 
 
+# SGLang counts tokens and not accepted drafts: `counters/sglang` has its pages before and after six responses.
+CAPTURED = HERE / "counters" / "sglang"
+APART = ServerDrafter(engine="sglang", method="NGRAM", overlaps=False)
+
+
+def sglang_page(name: str, **changed: float) -> str:
+    text = (CAPTURED / f"{name}.prom.txt").read_text()
+    for counter, by in changed.items():
+        pattern = rf"(sglang:{counter}_total\{{.*\}}) ([\d.]+)$"
+        if counter == "realtime_tokens":
+            pattern = r'(sglang:realtime_tokens_total\{.*mode="decode".*\}) ([\d.]+)$'
+        text, n = re.subn(pattern, lambda m, by=by: f"{m[1]} {float(m[2]) + by}", text, count=1, flags=re.M)  # type: ignore[misc]
+        assert n == 1
+    return text
+
+
+def sglang_records() -> list[RequestRecord]:
+    registry, records = load_registry(), []
+    for index, line in enumerate((CAPTURED / "responses.jsonl").read_text().splitlines()):
+        response = parse_event(SSEEvent(line.encode()), 1, registry.payload_paths)
+        assert response is not None
+        report, _ = registry.read([response], several_sequences=False)
+        assert isinstance(report, SpecDecodeAcceptanceRecord)
+        found = record(index, start=0, contents=(1, 2), tokens=report.completion_tokens)
+        records.append(replace(found, acceptance=report))
+    return records
+
+
+def sglang_metrics(**changed: float) -> ServerMetrics:
+    return measured(recorded(sglang_page("before"), sglang_page("after", **changed)))
+
+
+def test_sglangs_tokens_give_the_accepted_drafts_exactly() -> None:
+    records, metrics = sglang_records(), sglang_metrics()
+    found = reconcile(records, metrics, APART)
+    assert found is not None
+    assert found.agreement is Agreement.EXACT
+    assert [(count.name, count.requests, count.server) for count in found.counts] == [
+        ("verify steps", 218, 218),
+        ("accepted drafts", 219, 219),
+    ]
+    counted = server_acceptance(found)
+    assert isinstance(counted, ServerAcceptance)
+    assert counted.length == pytest.approx(pool(records).length, rel=1e-9)
+    assert (counted.rate, counted.is_exact) == (None, True)
+    # The gauge, an average of single moments, says something else.
+    assert metrics.metrics["sglang:spec_accept_length"].series[0].stats["avg"] == pytest.approx(2.025)
+
+
+@pytest.mark.parametrize("drafter", [None, replace(APART, overlaps=True), replace(APART, engine="other")])
+def test_where_steps_may_overlap_tokens_give_bounds_and_nothing_to_compare(drafter: ServerDrafter | None) -> None:
+    # As its schedule then counts: a step too many for each of the six requests.
+    metrics = sglang_metrics(realtime_tokens=9)
+    found = reconcile(sglang_records(), metrics, drafter)
+    assert found is not None
+    assert found.agreement is Agreement.EXACT
+    assert [count.name for count in found.counts] == ["verify steps"]
+    assert found.accepted_bounds == (435 - 6 - 218, 219 + 9)
+    counted = server_acceptance(found)
+    assert isinstance(counted, ServerAcceptance)
+    assert counted.least_length < 1 + 219 / 218 < counted.length
+    assert not counted.is_exact
+    told = server_acceptance_json(found)
+    assert told is not None
+    assert told["acceptance_length"] is told["accepted_draft_tokens"] is None
+    assert (told["least_acceptance_length"], told["greatest_acceptance_length"]) == (
+        counted.least_length,
+        counted.length,
+    )
+    (gate,) = evaluate(["acceptance_length >= 1"], Figures([], counted=counted))
+    assert (gate.passed, gate.reason) == (False, Missing.COUNTERS_BOUND_ONLY)
+    twice = counted.with_other(ServerAcceptance(10, None, 5))
+    assert (twice.accepted, twice.least, twice.steps) == (233, 216, 228)
+
+
+def test_a_request_that_was_aborted_leaves_bounds() -> None:
+    found = reconcile(sglang_records(), sglang_metrics(num_aborted_requests=1), APART)
+    assert found is not None
+    assert found.accepted_bounds == (211, 219)
+
+
+@pytest.mark.parametrize(("other", "same"), [(0.0, True), (5.0, False)])
+def test_ranks_that_count_the_same_tokens_are_one(other: float, same: bool) -> None:
+    def page(name: str, **changed: float) -> str:
+        (line,) = re.findall(r'^.*realtime_tokens_total\{.*mode="decode".*$', sglang_page(name, **changed), re.M)
+        copy = line.replace('tp_rank="0"', 'tp_rank="1"')
+        after = "# HELP sglang:prompt_tokens_total"
+        return sglang_page(name).replace(after, f"{copy}\n{after}")
+
+    metrics = measured(recorded(page("before"), page("after", realtime_tokens=other)))
+    found = reconcile(sglang_records(), metrics, APART)
+    assert found is not None
+    assert found.accepted_bounds == ((219, 219) if same else None)
+    assert server_acceptance(found) == (ServerAcceptance(218, None, 219) if same else Missing.DRAFTS_NOT_COUNTED)
+
+
+@pytest.mark.parametrize(("engine", "finished"), [("vllm", 6), ("sglang", 8)])
+def test_each_answer_of_several_is_a_request_of_ours(engine: str, finished: int) -> None:
+    several = record(0, start=0, contents=(1,), tokens=3, reason=DropReason.MULTI_SEQUENCE)
+    ours = [replace(several, prompts=2, samples=3)]
+
+    def page(steps: int, requests: int) -> str:
+        names = {"vllm": ("spec_decode_num_drafts", "request_success"), "sglang": ("spec_verify_calls", "num_requests")}
+        values = zip(names[engine], (steps, requests), strict=True)
+        return "".join(f"# TYPE {engine}:{n}_total counter\n{engine}:{n}_total {value}\n" for n, value in values)
+
+    alone = reconcile(ours, measured(recorded(page(5, 10), page(25, 10 + finished))))
+    assert alone is not None
+    assert (alone.requests_ours, alone.others) == (finished, 0)
+    assert "not ours" not in verdict(alone)
+    beside = reconcile(ours, measured(recorded(page(5, 10), page(25, 12 + finished))))
+    assert beside is not None
+    assert "at least 2 requests were not ours" in verdict(beside)
+
+
 # Where to ask.
 
 
@@ -414,6 +543,11 @@ def test_acceptance_from_an_export() -> None:
     assert ServerMetricsFile.model_validate(unknown).length_gauge() == 3.0
     rate = {"metrics": {"sglang:spec_accept_rate": {"series": [{"stats": {"avg": 0.25}}]}}}
     assert ServerMetricsFile.model_validate(rate).rate_gauge() == 25.0
+    # SGLang's tokens are no proof where nothing says whether its steps overlap: an AIPerf file does not.
+    told = server_metrics_json(sglang_metrics(), "abc", None)
+    assert ServerMetricsFile.model_validate_json(told).counted_acceptance() == ServerAcceptance(
+        218, None, 219, least=211
+    )
     shapes: list[dict[str, Any]] = [{}, {"metrics": []}, {"metrics": {"vllm:spec_decode_num_drafts": 5}}]
     for hostile in shapes:
         assert ServerMetricsFile.model_validate(hostile).counted_acceptance() is None

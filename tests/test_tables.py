@@ -225,6 +225,7 @@ def test_every_notice_has_words() -> None:
         "fields": "delay",
         "engine": "llama_cpp",
         "asked": False,
+        "shares": "2/4",
         "streaming": True,
     }
     for kind in NoticeKind:

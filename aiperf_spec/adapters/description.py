@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, Self
 
@@ -31,7 +31,19 @@ class EngineCounters:
     proposed_drafts: str | None = None
     accepted_drafts: str | None = None
     accepted_per_position: str | None = None
+    emitted_tokens: str | None = None
+    """Tokens that verify steps emitted, the accepted drafts and one more a step: for an engine that does not count the
+    accepted ones alone. Counted as steps run, where `verify_steps` may be counted as requests finish."""
+    emitted_labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of its series that count."""
+    copy_labels: frozenset[str] = frozenset()
+    """Labels that tell its copies apart: of series that differ in nothing else, each counts the same tokens."""
+    completion_tokens: str | None = None
+    """Tokens of finished requests, among them one a request that no verify step emitted."""
+    aborted_requests: str | None = None
     finished_requests: str | None = None
+    finished_beyond: int = 0
+    """Requests that it counts beside those of the sequences, for each prompt of which a request asks for several."""
     prompt_tokens: str | None = None
     """Prompt tokens that were looked up in the prefix cache."""
     cached_tokens: str | None = None
@@ -58,7 +70,23 @@ class EngineCounters:
             return self
         prefix = found[0].removesuffix(suffix)
         given = {each.name: getattr(self, each.name) for each in fields(self)}
-        return replace(self, **{name: prefix + text.partition(":")[2] for name, text in given.items() if text})
+        changed: dict[str, Any] = {
+            name: prefix + text.partition(":")[2] for name, text in given.items() if isinstance(text, str)
+        }
+        return replace(self, **changed)
+
+    def emitted(self, series: Iterable[tuple[str, Mapping[str, str], float | None]]) -> int | None:
+        """Return the growth of `emitted_tokens`, given (endpoint, labels, growth) of its series.
+
+        None where one was reset, where copies differ, or where there is none.
+        """
+        found: dict[tuple[str, frozenset[tuple[str, str]]], set[float | None]] = {}
+        for endpoint, labels, growth in series:
+            if self.emitted_labels.items() <= labels.items():
+                own = frozenset(pair for pair in labels.items() if pair[0] not in self.copy_labels)
+                found.setdefault((endpoint, own), set()).add(growth)
+        known = [value for (value,) in (copies for copies in found.values() if len(copies) == 1) if value is not None]
+        return round(sum(known)) if known and len(known) == len(found) else None
 
     @property
     def of_speculation(self) -> frozenset[str]:
@@ -129,6 +157,8 @@ class DrafterFields:
     branches: str | None = None
     verified: str | None = None
     adaptive: str | None = None
+    overlap_off: str | None = None
+    """A key that is true where a step begins after the one before it has ended; see `ServerDrafter.overlaps`."""
     chains: frozenset[str] = frozenset()
 
     def read(self, engine: str, page: Any) -> ServerDrafter | None:
@@ -159,6 +189,7 @@ class DrafterFields:
             branches=branches,
             verified=verified,
             adaptive=self.adaptive is not None and settings.get(self.adaptive) is True,
+            overlaps=self.overlap_off is None or settings.get(self.overlap_off) is not True,
             drafts_chains=method.upper() in self.chains,
         )
 
@@ -179,6 +210,9 @@ class EngineDescription:
     request_inputs: Mapping[str, Any] = field(default_factory=dict)
     per_step_option: str | None = None
     """The server's option without which it leaves figures of single steps out."""
+    silent_for: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the request body for which it reports nothing, and in words what such a request is: "ended by a
+    stop string". Of `stop` only answers that finished so are meant."""
     reports_on_usage_chunk: bool = False
     """Whether a stream reports only where usage is asked for."""
     drafts_chains: bool = False

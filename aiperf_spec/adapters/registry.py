@@ -83,12 +83,15 @@ class AdapterRegistry:
     _warnings: list[str] = field(default_factory=list)
     _versions: VersionWatch = field(default_factory=VersionWatch)
     engines: Engines = field(init=False)
+    silencing_fields: tuple[str, ...] = field(init=False)
+    """Fields of request bodies for which some engine reports nothing."""
     _apart: list[EngineDescription] = field(init=False)
     """Engines whose timing stands apart from their acceptance, where one look would not do for both."""
 
     def __post_init__(self) -> None:
         known = [(each, each.description) for each in self.adapters if each.description is not None]
         self.engines = {each.name: description for each, description in known}
+        self.silencing_fields = tuple(dict.fromkeys(name for _, engine in known for name in engine.silent_for))
         self._apart = [
             description
             for each, description in known
@@ -282,6 +285,12 @@ def counts_speculation(name: str) -> bool:
     One of an engine that no adapter describes still tells by the words in its name.
     """
     return "spec_" in name or any(name in engine.counters.of_speculation for engine in known_engines().values())
+
+
+def grows_with_steps(name: str) -> bool:
+    """Say whether a counter, named without `_total`, stands still only where no step runs."""
+    emitted = (engine.counters.emitted_tokens for engine in known_engines().values())
+    return counts_speculation(name) or name in emitted
 
 
 def _checked(point: EntryPoint, implementation: Any, distribution: str, taken: tuple[Adapter, ...]) -> Adapter:

@@ -39,12 +39,21 @@ class SGLangAdapter(PayloadAdapter):
             branches="speculative_eagle_topk",
             verified="speculative_num_draft_tokens",
             adaptive="speculative_adaptive",
+            overlap_off="disable_overlap_schedule",
             # NGRAM drafts trees, DFLASH, DSPARK and UNO blocks.
             chains=frozenset({"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE"}),
         ),
         counters=EngineCounters(
             verify_steps="sglang:spec_verify_calls",
+            # Accepted + batch size of each decode step, on every rank that reports metrics.
+            emitted_tokens="sglang:realtime_tokens",
+            emitted_labels={"mode": "decode"},
+            copy_labels=frozenset({"tp_rank", "pp_rank", "moe_ep_rank"}),
+            completion_tokens="sglang:generation_tokens",
+            aborted_requests="sglang:num_aborted_requests",
             finished_requests="sglang:num_requests",
+            # For n above 1 it first puts the prompt into its prefix cache, by a request of its own.
+            finished_beyond=1,
             prompt_tokens="sglang:prompt_tokens",
             cached_tokens="sglang:cached_tokens",
             running_requests="sglang:num_running_reqs",

@@ -35,6 +35,8 @@ class VLLMAdapter(PayloadAdapter):
         enable_reporting="start vLLM with --per-request-spec-decode-metrics detailed (or summary) beside its "
         "--speculative-config",
         per_step_option="--per-request-spec-decode-metrics detailed",
+        # Found by the front end, which ends the request before the engine's last figures come (0.32.0).
+        silent_for={"stop": "ended by a stop string", "use_beam_search": "with beam search"},
         reports_on_usage_chunk=True,
         drafts_chains=True,
         counters=EngineCounters(

@@ -16,7 +16,7 @@ class CategoryTotals(PromptSums):
     """
 
     @classmethod
-    def unnamed(cls, requests: int, accepted: int, steps: int, proposed: int) -> Self:
+    def unnamed(cls, requests: int, accepted: int, steps: int, proposed: int | None) -> Self:
         """Return the totals of a source that does not tell prompts apart, and so gives no interval."""
         totals = cls()
         totals.add("", requests, accepted, steps, proposed)

@@ -180,6 +180,10 @@ def _by_counters(counted: ServerAcceptance | Missing, name: FigureName) -> Estim
         return missing(counted)
     if name.category is not None:
         return missing(Missing.COUNTERS_OF_ALL)
+    if counted.proposed is None and name.tag == POOLED_RATE:
+        return missing(Missing.PROPOSED_NOT_COUNTED)
+    if not counted.is_exact:
+        return missing(Missing.COUNTERS_BOUND_ONLY)
     value = counted.length if name.tag == POOLED_LENGTH else counted.rate
     return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value)
 

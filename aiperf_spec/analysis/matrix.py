@@ -48,7 +48,8 @@ class Span:
 class Cell:
     """One figure. `requests` is how many stand behind it, None where the source does not say; `low` and `high` are its
     95 % interval over `prompts`, None where records do not tell them or they are too many to keep apart; `gauge` marks
-    an average over time, which is not token-weighted."""
+    an average over time, which is not token-weighted; `at_most` the greatest figure that a server's counters allow,
+    where they leave several."""
 
     value: float | None
     requests: int | None = None
@@ -56,6 +57,12 @@ class Cell:
     high: float | None = None
     gauge: bool = False
     prompts: int | None = None
+    at_most: bool = False
+
+    @property
+    def mark(self) -> str:
+        """Return the sign before a figure that is not what others are; empty for those."""
+        return "~" if self.gauge else "≤" if self.at_most else ""
 
 
 class FigureCells:
@@ -121,6 +128,7 @@ class RunFigures:
     of_records: FigureCells | None = None
     requests: Counter[str] = field(default_factory=Counter)
     gauge: bool = False
+    at_most: bool = False
     succeeded: int | None = None
     unreadable: int = 0
     drafted_share: float | None = None
@@ -141,7 +149,7 @@ class RunFigures:
         if column in self.spans:
             return Cell(self.spans[column].rate(), self.requests.get(column))
         if column in self.values:
-            return Cell(self.values[column], self.requests.get(column), gauge=self.gauge)
+            return Cell(self.values[column], self.requests.get(column), gauge=self.gauge, at_most=self.at_most)
         return None
 
     def pooled(self, metric: ReportMetric | FigureName) -> Cell | None:
@@ -241,7 +249,7 @@ def build_matrix(metric: ReportMetric | FigureName, runs: Iterable[RunFigures], 
 
 
 def _joins(group: RunFigures, run: RunFigures, *, pool: bool) -> bool:
-    alike = (group.model, group.source, group.gauge) == (run.model, run.source, run.gauge)
+    alike = all(getattr(group, name) == getattr(run, name) for name in ("model", "source", "gauge", "at_most"))
     if pool or not alike:
         return alike
     single = len(run.columns) == 1 and len(group.columns) == len(group.names)

@@ -60,6 +60,8 @@ class Missing(StrEnum):
     """A counter of the server was NaN or infinite."""
     COUNTERS_CONTRADICT = "counters_contradict"
     """The server counted more accepted drafts than proposed ones."""
+    COUNTERS_BOUND_ONLY = "counters_bound_only"
+    """The server counts tokens and not accepted drafts, and some may be of no finished request."""
     NO_STEPS_COUNTED = "no_steps_counted"
     """The server counted no verify step."""
     COUNTERS_OF_ALL = "counters_of_all"

@@ -108,7 +108,7 @@ class Gates:
 
 def _counted(runs: Sequence[RunFolder]) -> ServerAcceptance | Missing:
     """Return what the servers of runs counted together, or why that is not known."""
-    steps = proposed = accepted = 0
+    together: ServerAcceptance | None = None
     for run in runs:
         found = server_acceptance(run.described.reconciliation)
         if found is Missing.NO_COUNTERS:
@@ -116,8 +116,8 @@ def _counted(runs: Sequence[RunFolder]) -> ServerAcceptance | Missing:
             found = run.server_metrics.counted_acceptance() or found
         if isinstance(found, Missing):
             return found
-        steps, proposed, accepted = steps + found.steps, proposed + found.proposed, accepted + found.accepted
-    return ServerAcceptance(steps, proposed, accepted)
+        together = found if together is None else together.with_other(found)
+    return Missing.NO_COUNTERS if together is None else together
 
 
 def _reconciled(found: Reconciliation | None) -> bool | None:

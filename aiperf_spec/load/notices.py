@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
+from typing import Any
 
+from aiperf_spec.adapters.description import recognised
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.config.choices import EndpointType
@@ -15,7 +17,7 @@ from aiperf_spec.metrics.latency import http_connect, request_latency, schedule_
 from aiperf_spec.metrics.prompt_cache import APART, cached_share, firsts_and_repeats
 from aiperf_spec.metrics.stats import loop_lag, percentile
 from aiperf_spec.models.acceptance import DropReason
-from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
+from aiperf_spec.models.run import ONE_TOKEN, DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.models.units import NS_PER_MS
 from aiperf_spec.workload.row_settings import MAX_TOKENS_KEYS
 
@@ -105,11 +107,19 @@ def _counters(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:
 
 
 def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice]:
+    config, compared = result.config, result.reconciliation
+    absent = [record for record in good if record.drop_reason is DropReason.ABSENT]
+    if not absent:
+        return
+    engine = None if compared is None else compared.engine
+    engine = next((each.acceptance.engine for each in good if each.acceptance is not None), engine)
+    engine = engine or recognised(result.owned_by, known_engines())
+    silent = Counter(reason for record in absent if (reason := _reason_of_silence(record, engine)) is not None)
     if any(record.acceptance is not None for record in good):
+        if silent:
+            why: dict[str, Any] = {"silent": dict(silent), "engine": engine}
+            yield Notice(NoticeKind.SILENT, {"count": silent.total(), "of": len(good), **why})
         return
-    if not any(record.drop_reason is DropReason.ABSENT for record in good):
-        return
-    config = result.config
     options = config.extra_inputs.get("stream_options", {})
     asked_for = options.get("include_usage", config.include_usage) if options is not None else False
     usage_off = config.streaming and not asked_for
@@ -118,14 +128,28 @@ def _acceptance(result: RunResult, good: list[RequestRecord]) -> Iterator[Notice
         for name, engine in known_engines().items()
         if engine.request_inputs
     }
-    compared = result.reconciliation
+    drafts = result.drafter is not None and result.drafter.method is not None
     values = {
         "owned_by": result.owned_by,
-        "engine": None if compared is None else compared.engine,
+        "engine": engine,
+        "silent": dict(silent),
+        "of": len(absent),
+        "speculates": drafts or (compared is not None and bool(compared.steps.server)),
         "counted": isinstance(server_acceptance(compared), ServerAcceptance),
         "usage_off": usage_off,
     }
     yield Notice(NoticeKind.NO_ACCEPTANCE, values | asked)
+
+
+def _reason_of_silence(record: RequestRecord, engine: str | None) -> str | None:
+    """Return why an engine reports nothing of a request whatever its settings: `ONE_TOKEN`, or a field of its body."""
+    if record.output_tokens is not None and record.output_tokens <= 1:
+        return ONE_TOKEN
+    described = known_engines().get(engine or "")
+    chosen = known_engines().values() if described is None else (described,)
+    known = {name for each in chosen for name in each.silent_for}
+    found = (name for name in record.silencing_fields if name in known)
+    return next((name for name in found if name != "stop" or record.finish_reason == "stop"), None)
 
 
 def _prompts(dataset: DatasetInfo, profiled: list[RequestRecord]) -> Iterator[Notice]:

@@ -27,7 +27,7 @@ from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths, parse_event
 from aiperf_spec.wire.outcome import Timing, answer_pieces, finish_reason, request_failure, timing, unread_fields
-from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, output_limit, prompt_text
+from aiperf_spec.wire.request_body import build_body, output_limit, prompt_text, prompts_and_samples
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
 
 Sink = Callable[[RequestRecord], None]
@@ -137,10 +137,11 @@ class Requester:
         counted: Usage | None,
     ) -> RequestRecord:
         responses, id_start = reader.responses, self.id_starts[planned.phase]
+        prompts, samples = prompts_and_samples(body)
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
             usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
-            report, drop_reason = self.registry.read(responses, several_sequences=asks_for_several_sequences(body))
+            report, drop_reason = self.registry.read(responses, several_sequences=(prompts, samples) != (1, 1))
         else:
             moments, usage, engine_timing = Timing(), None, None
             report, drop_reason = None, DropReason.FAILED
@@ -176,6 +177,9 @@ class Requester:
             cached_tokens=None if usage is None else usage.cached_tokens,
             max_tokens=output_limit(body),
             finish_reason=finish_reason(responses),
+            prompts=prompts,
+            samples=samples,
+            silencing_fields=tuple(name for name in self.registry.silencing_fields if body.get(name)),
             unread_fields=tuple(map(self.redactor.text, unread_fields(responses))) if reader.is_stream else (),
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )

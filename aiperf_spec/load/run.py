@@ -167,7 +167,7 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
                 metrics = await _server_metrics(records, scraper, info.wall_offset_ns, hurry=stop.reason is not None)
                 # What the server counted is of all clients, what is compared with it of this one.
                 alone = config.client_share.count == 1
-                reconciliation = reconcile(records, metrics) if metrics is not None and alone else None
+                reconciliation = reconcile(records, metrics, info.drafter) if metrics is not None and alone else None
         info = replace(info, dataset=workload.info)  # what a streamed file held is known only now
         run = RunResult(
             **{known.name: getattr(info, known.name) for known in fields(info)},

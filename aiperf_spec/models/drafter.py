@@ -25,6 +25,9 @@ class ServerDrafter:
     """Tokens that a step verifies: those of the draft, and the one before them."""
     adaptive: bool = False
     """Whether the draft length changes as the server runs."""
+    overlaps: bool = True
+    """Whether it may begin a step before it knows which requests the last one ended: counters of steps that run then
+    hold one too many for each request."""
     drafts_chains: bool = False
     """Whether the method drafts token by token, so that a single branch is a chain."""
 

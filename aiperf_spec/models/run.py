@@ -178,6 +178,12 @@ class RequestRecord:
     """The tokens that its body let the answer have; None where it did not say."""
     finish_reason: str | None = None
     """Why the answer ended, in the server's word ("stop", "length"); None where it did not say."""
+    prompts: int = 1
+    """Prompts that its body held."""
+    samples: int = 1
+    """Answers that it asked for to each (n or best_of)."""
+    silencing_fields: tuple[str, ...] = ()
+    """Fields of its body for which an engine may report nothing; see `EngineDescription.silent_for`."""
     unread_fields: tuple[str, ...] = ()
     """Unknown fields in which most of its chunks without content carried text."""
     raw: RawExchange | None = None
@@ -212,6 +218,7 @@ class NoticeKind(StrEnum):
     """Name what a run has to say beside its figures; `render` words it."""
 
     NO_ACCEPTANCE = "no_acceptance"
+    SILENT = "silent"
     TOTALS_ONLY = "totals_only"
     OTHER_LENGTH = "other_length"
     PROPOSED_NOT_COUNTED = "proposed_not_counted"
@@ -252,6 +259,10 @@ class NoticeKind(StrEnum):
     ONE_PROMPT = "one_prompt"
     LONG_ACCEPTED_BETTER = "long_accepted_better"
     FEW_TOKENS = "few_tokens"
+
+
+ONE_TOKEN = "one token"
+"""Why a request says nothing of its acceptance whose answer had one token: prefill gave it, and no step followed."""
 
 
 @dataclass(slots=True, frozen=True)

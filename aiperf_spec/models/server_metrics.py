@@ -132,13 +132,19 @@ class Reconciliation:
     counts: tuple[ReconciledCount, ...]
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    accepted_bounds: tuple[int, int] | None = None
+    """Between what the accepted draft tokens of all traffic lie, where they are not counted and follow from tokens; two
+    equal ones where the counters leave no doubt."""
+    requests_ours: int | None = None
+    """How many requests the server counts for ours at the most; None in files of earlier versions."""
     engine: str | None = None
     """The adapter's name of the engine whose counters these are; None in files of earlier versions."""
 
     @property
     def others(self) -> int:
         """Return how many requests the server finished that cannot have been ours, at the least."""
-        ours = self.requests_reported + sum(self.requests_silent.values())
+        sent = self.requests_reported + sum(self.requests_silent.values())
+        ours = sent if self.requests_ours is None else self.requests_ours
         return 0 if self.server_requests is None else max(self.server_requests - ours, 0)
 
     @property

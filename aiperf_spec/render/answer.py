@@ -15,6 +15,7 @@ from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.missing import explained, figure
+from aiperf_spec.render.server_side import length_text
 from aiperf_spec.render.text import count, middle, number, plural, printable
 
 _LABEL = 19
@@ -126,7 +127,7 @@ def _lines(answer: Answer) -> Iterator[Line]:
     ):
         yield from _totals(totals)
     elif (counted := answer.counted) is not None:
-        yield Line("Acceptance length", [number(counted.length), "(server's counters, all traffic)"])
+        yield Line("Acceptance length", [length_text(counted), "(server's counters, all traffic)"])
         yield Line("Draft acceptance", ["–" if counted.rate is None else f"{number(counted.rate, 1)} %"])
     yield Line("Output", list(_times(answer)))
     said = [*_requests(answer.requests), *_counters(answer)]

@@ -175,6 +175,9 @@ def _changes(
     if record.drop_reason is not DropReason.ABSENT:
         return ["an adapter for this payload: see `spec-profile adapters` and examples/custom_adapter", ASK_DIRECTLY]
     changes = []
+    if record.output_tokens is not None and record.output_tokens <= 1:
+        changes.append("ask for a longer answer (--extra-inputs ignore_eos:true): one token needs no verify step")
+        counted = True if counted is None else counted
     candidates = list(known_engines().values()) if engine is None else [engine]
     for each in candidates:
         of = "" if engine is not None else f"where it is {each.name}: "

@@ -22,6 +22,7 @@ _LISTED = 6
 _GAUGE = (
     "~ marks a server's gauge averaged over time: it is not weighted by tokens, so do not compare it with other figures"
 )
+_AT_MOST = "≤ marks the greatest figure that the server's counters allow: some tokens may be of no finished request"
 
 
 def matrix_report(
@@ -72,7 +73,7 @@ def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, in
         cells: list[list[str]] = []
         for name in columns:
             if name == "Overall":
-                mark = "~" if any(cell.gauge for cell in row.cells.values()) else ""
+                mark = max((cell.mark for cell in row.cells.values()), default="")
                 cells.append([f"{mark}{number(row.overall)}"])
             else:
                 cell = row.pooled if name == "Pooled" else row.cells.get(name)
@@ -87,7 +88,7 @@ def _table(matrix: Matrix, names: list[list[str]], columns: Sequence[str], *, in
 def _lines(cell: Cell | None, *, intervals: bool) -> list[str]:
     if cell is None or cell.value is None:
         return ["–"]
-    lines = [f"{'~' if cell.gauge else ''}{number(cell.value)}"]
+    lines = [f"{cell.mark}{number(cell.value)}"]
     if intervals:
         known = cell.low is not None and cell.high is not None
         lines.append(f"{number(cell.low)}–{number(cell.high)}" if known else "")
@@ -106,6 +107,8 @@ def notes(matrix: Matrix, *, intervals: bool) -> list[str]:
             lines.append(f"{source}: {_list(runs)}: {weighting}.")
     if gauges := [run for run in matrix.runs if run.gauge]:
         lines.append(f"{ReportSource.SERVER_METRICS}: {_list(gauges)}: {_GAUGE}.")
+    if bounded := [run for run in matrix.runs if run.at_most]:
+        lines.append(f"{ReportSource.SERVER_METRICS}: {_list(bounded)}: {_AT_MOST}.")
     if empty := [run for run in matrix.runs if run.source is None]:
         lines.append(f"no source: {_list(empty)}.")
     if matrix.is_timed and any(row.pooled and row.pooled.value is None and len(row.runs) > 1 for row in matrix.rows):

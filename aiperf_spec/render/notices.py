@@ -4,7 +4,8 @@ from typing import Any
 
 from aiperf_spec.adapters.description import recognised
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.models.run import Notice, NoticeKind
+from aiperf_spec.models.run import ONE_TOKEN, Notice, NoticeKind
+from aiperf_spec.render.text import plural
 from aiperf_spec.render.words import worded
 
 ASK_DIRECTLY = "a proxy in between may strip fields that it does not know: ask the engine directly"
@@ -40,6 +41,8 @@ def notice_text(notice: Notice) -> str:
         values = {**values, "moves": ", ".join(moves)}
     elif notice.kind is NoticeKind.NO_ACCEPTANCE:
         values = {**values, "instead": _FROM_COUNTERS if values.get("counted") else ""}
+    elif notice.kind is NoticeKind.SILENT:
+        values = {**values, "why": "; ".join(_silences(values))}
     elif notice.kind is NoticeKind.TOTALS_ONLY:
         values = {**values, "remedy": _totals_remedy(values)}
     text = worded("notice", notice.kind, values)
@@ -57,8 +60,26 @@ def _totals_remedy(values: dict[str, Any]) -> str:
     return f"To have them, {engine.how_to_report}"
 
 
+def _silences(values: dict[str, Any]) -> list[str]:
+    """Return why requests say nothing even where all is switched on, with how many do, in clauses."""
+    engines, found = known_engines(), []
+    chosen = [engines[values["engine"]]] if values.get("engine") in engines else list(engines.values())
+    for reason, n in dict(values.get("silent", {})).items():
+        if reason == ONE_TOKEN:
+            found.append(f"{plural(n, 'answer')} of one token, for which no verify step runs (raise --max-tokens)")
+        found += [
+            f"{plural(n, 'request')} {engine.silent_for[reason]}, for which {engine.name} reports nothing"
+            for engine in chosen
+            if reason in engine.silent_for
+        ]
+    return found
+
+
 def _no_acceptance(values: dict[str, Any]) -> list[str]:
-    lines, engines = [], known_engines()
+    lines, engines = [f"- {each}" for each in _silences(values)], known_engines()
+    silent = sum(dict(values.get("silent", {})).values())
+    if silent and silent == values["of"]:
+        return lines
     if values["usage_off"]:
         lines += [
             f"- stream_options.include_usage is off, and {engine.name} reports on the usage chunk: leave it on"
@@ -68,7 +89,8 @@ def _no_acceptance(values: dict[str, Any]) -> list[str]:
     named = recognised(values["owned_by"], engines) or str(values.get("engine"))
     for name in [named] if named in engines else engines:
         if values.get(f"asked_{name}"):
-            lines.append(f"- {engines[name].name} was asked, so its server runs without speculative decoding")
+            if not values.get("speculates"):
+                lines.append(f"- {engines[name].name} was asked, so its server runs without speculative decoding")
         elif (hint := engines[name].how_to_report) is not None:
             lines.append(f"- {hint}")
     return [*lines, f"- {ASK_DIRECTLY}"]

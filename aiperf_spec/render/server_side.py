@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
 from aiperf_spec.metrics.stats import describe
@@ -68,10 +69,13 @@ def server_acceptance_table(reconciliation: Reconciliation, succeeded: int) -> R
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column()
-    grid.add_row("Acceptance length", Text(number(found.length), style="bold"))
-    drafts = f"{count(found.accepted)} of {plural(found.proposed, 'draft token')} accepted"
-    rate = "–" if found.rate is None else f"{number(found.rate)} %"
-    grid.add_row("Draft acceptance rate", Text.assemble((rate, "bold"), f"  ({drafts})"))
+    grid.add_row("Acceptance length", Text(length_text(found), style="bold"))
+    if found.proposed is None:
+        grid.add_row("Draft acceptance rate", "–  (the server does not count what it proposes)")
+    else:
+        drafts = f"{count(found.accepted)} of {plural(found.proposed, 'draft token')} accepted"
+        rate = "–" if found.rate is None else f"{number(found.rate)} %"
+        grid.add_row("Draft acceptance rate", Text.assemble((rate, "bold"), f"  ({drafts})"))
     if found.reached:
         shown = ", ".join(f"{number(100 * share, 1)}" for share in found.positions[:_POSITIONS])
         more = ", ..." if len(found.reached) > _POSITIONS else ""
@@ -81,7 +85,14 @@ def server_acceptance_table(reconciliation: Reconciliation, succeeded: int) -> R
         said += f" The server also finished {plural(others, 'request')} that this run did not send."
     if not reconciliation.settled:
         said += " Its counters were still changing when they were read."
+    if not found.is_exact:
+        said += f" A range: {explained(Missing.COUNTERS_BOUND_ONLY)}."
     return Renderables(title, grid, Text(said, style="dim"))
+
+
+def length_text(found: ServerAcceptance) -> str:
+    """Return the acceptance length, or the least and the greatest one that the counters allow."""
+    return number(found.length) if found.is_exact else f"{number(found.least_length)} to {number(found.length)}"
 
 
 def verdict(reconciliation: Reconciliation) -> str:
@@ -114,10 +125,8 @@ def verdict(reconciliation: Reconciliation) -> str:
 
 
 def _accounts(reconciliation: Reconciliation, own: int) -> str:
-    finished = reconciliation.server_requests
+    finished, others = reconciliation.server_requests, reconciliation.others
     beyond = 0 if finished is None else max(finished - reconciliation.requests_reported, 0)
-    # Of those that it finished, as many may be ours as did not report (one that timed out here, say).
-    others = max(beyond - own, 0)
     if own == 0:
         known = f" ({plural(others, 'request')} that {'is' if others == 1 else 'are'} not ours)" if others else ""
         return f"all of ours reported, so these are other traffic{known}."

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from aiperf_spec.adapters.description import EngineCounters
 from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.analysis.server_acceptance import accepted_by_tokens
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.draft_totals import DraftTotals
+from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.identities import MAX_DRAFT
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
 from aiperf_spec.models.server_metrics import (
@@ -18,12 +21,15 @@ from aiperf_spec.models.server_metrics import (
 )
 
 
-def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Reconciliation | None:
+def reconcile(
+    records: Iterable[RequestRecord], metrics: ServerMetrics, drafter: ServerDrafter | None = None
+) -> Reconciliation | None:
     """Return both sides of each count; None where the server has no counter of verify steps.
 
     The interval begins after the warm-up and before the first profiled request, so only profiled requests are in it.
     Every one of them that brought figures is added up, a failed one too, and so are the counters of all series and
-    endpoints. Where some brought drafts in all and no verify steps, the drafts alone are compared.
+    endpoints. Where some brought drafts in all and no verify steps, the drafts alone are compared. Accepted drafts that
+    follow from tokens are compared where these leave one number; `drafter`, what the server says of itself, tells that.
     """
     found = metrics.metrics
     counted = [name for name, metric in found.items() if metric.type == "counter"]
@@ -62,6 +68,12 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
         if metric in found
     ]
     counts += _positions(histogram, counters.accepted_per_position, found)
+    settled = all(endpoint.settled for endpoint in metrics.endpoints)
+    # A request that was aborted, or is still under way, had steps that are counted as such only where it finishes.
+    exact = settled and drafter is not None and drafter.engine == engine and not drafter.overlaps
+    bounds = _accepted_bounds(counters, found, exact=exact and not _grown(found.get(counters.aborted_requests or "")))
+    if bounds is not None and counters.emitted_tokens is not None and bounds[0] == bounds[1]:
+        counts.append(ReconciledCount(CountName.ACCEPTED, counters.emitted_tokens, accepted, bounds[0]))
     return Reconciliation(
         counts=tuple(counts),
         agreement=_agreement(counts, found),
@@ -70,7 +82,9 @@ def reconcile(records: Iterable[RequestRecord], metrics: ServerMetrics) -> Recon
         server_requests=_grown(found.get(counters.finished_requests or "")),
         prompt_tokens=_grown(found.get(counters.prompt_tokens or "")),
         cached_tokens=_grown(found.get(counters.cached_tokens or "")),
-        settled=all(endpoint.settled for endpoint in metrics.endpoints),
+        settled=settled,
+        accepted_bounds=bounds,
+        requests_ours=sum(_requests_counted(record, counters) for record in profiled),
         engine=engine,
     )
 
@@ -84,6 +98,24 @@ def _silence(record: RequestRecord) -> str | None:
     if record.error is not None:
         return "cancelled" if record.error.kind is ErrorKind.CANCELLED else "failed"
     return None if record.drop_reason in (None, DropReason.ZERO_STEP) else str(record.drop_reason)
+
+
+def _requests_counted(record: RequestRecord, counters: EngineCounters) -> int:
+    return record.prompts * (record.samples + (counters.finished_beyond if record.samples > 1 else 0))
+
+
+def _accepted_bounds(
+    counters: EngineCounters, found: Mapping[str, MetricFigures], *, exact: bool
+) -> tuple[int, int] | None:
+    tokens, steps = found.get(counters.emitted_tokens or ""), _grown(found.get(counters.verify_steps or ""))
+    if tokens is None or steps is None:
+        return None
+    emitted = counters.emitted((each.endpoint_url, each.labels, each.stats.get("total")) for each in tokens.series)
+    if emitted is None:
+        return None
+    names = (counters.completion_tokens, counters.finished_requests)
+    completion, finished = (_grown(found.get(name or "")) for name in names)
+    return accepted_by_tokens(steps, emitted, completion=completion, finished=finished, exact=exact)
 
 
 def _grown(metric: MetricFigures | None) -> int | None:

@@ -7,7 +7,7 @@ import re
 from array import array
 from dataclasses import dataclass, field
 
-from aiperf_spec.adapters.registry import counts_speculation
+from aiperf_spec.adapters.registry import grows_with_steps
 from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, sample_of, series_of, value_of
 
 _TYPE = re.compile(r"# TYPE \S+ \w+\s*$")
@@ -102,11 +102,11 @@ class Snapshots:
         self._counters |= {name for name, family in self.last.items() if family.type == "counter"}
 
     def counters(self) -> dict[str, float]:
-        """Return the counters of speculation, by line: those that must stand still before figures are taken."""
+        """Return the counters of steps, by line: those that must stand still before figures are taken."""
         return {
             prefix: value
             for prefix, value in self._known.items()
-            if (name := prefix.partition("{")[0].removesuffix("_total")) in self._counters and counts_speculation(name)
+            if (name := prefix.partition("{")[0].removesuffix("_total")) in self._counters and grows_with_steps(name)
         }
 
     def gauges(self) -> dict[tuple[str, Labels], GaugeSeries]:

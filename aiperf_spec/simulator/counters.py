@@ -30,7 +30,10 @@ class Counters:
             for position in range(bucket):
                 engine.positions[position] += steps
         if entry.completion_tokens:
-            engine.finished["length" if entry.finished else "abort"] += 1
+            # Each choice is a request of its own; of several to a prompt, SGLang first caches the prompt by another.
+            choices = len(entry.steps_per_choice)
+            engine.finished["length" if entry.finished else "abort"] += choices
+            engine.prefixes += choices // entry.samples if entry.samples > 1 else 0
         if entry.steps:
             self._last_length = 1 + entry.accepted / entry.steps
             self._last_rate = entry.accepted / entry.proposed if entry.proposed else 0.0
@@ -77,12 +80,14 @@ class Counters:
     def _sglang(self) -> Iterator[str]:
         labels = f'engine_type="unified",model_name="{self.config.model}"'
         ranks = f'{labels},moe_ep_rank="0",pp_rank="0",tp_rank="0"'
+        decoded = sum(engine.steps + engine.accepted for engine in self._engines)
         for name, kind, value, where in (
             ("spec_accept_length", "gauge", self._last_length, ranks),
             ("spec_accept_rate", "gauge", self._last_rate, ranks),
             ("num_running_reqs", "gauge", self.in_flight, ranks),
             ("spec_verify_calls_total", "counter", sum(engine.steps for engine in self._engines), labels),
-            ("num_requests_total", "counter", sum(engine.finished.total() for engine in self._engines), labels),
+            ("num_requests_total", "counter", sum(e.finished.total() + e.prefixes for e in self._engines), labels),
+            ("realtime_tokens_total", "counter", decoded, f'mode="decode",{ranks}'),
             ("generation_tokens_total", "counter", sum(engine.tokens for engine in self._engines), labels),
         ):
             yield from _head(f"sglang:{name}", name.replace("_", " "), kind)
@@ -120,6 +125,7 @@ class _Engine:
         self.tokens = 0
         self.positions: Counter[int] = Counter()
         self.finished: Counter[str] = Counter()
+        self.prefixes = 0
 
 
 def _head(name: str, help_text: str, kind: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ class LedgerEntry:
     the order of the choices and `steps_per_choice` says where one ends; `undrafted` steps are in neither.
     `outcome` is what the response was meant to be, `stats_sent` whether a statistics object really left,
     `finished` whether the whole response did; `in_flight` counts the requests in progress at arrival,
-    this one included.
+    this one included; `samples` is how many choices each prompt was to have.
     """
 
     sequence: int
@@ -38,6 +38,7 @@ class LedgerEntry:
     per_step_drafted: list[int] = field(default_factory=list)
     steps_per_choice: list[int] = field(default_factory=list)
     undrafted: int = 0
+    samples: int = 1
     completion_tokens: int = 0
     prompt_tokens: int = 0
 

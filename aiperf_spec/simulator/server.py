@@ -108,7 +108,7 @@ class Simulator:
         call = self.engine.accept(body, endpoint, entry.sequence)
         entry.stream = call.stream
         entry.category = call.generations[0].category
-        entry.prompt_tokens = call.prompt_tokens
+        entry.prompt_tokens, entry.samples = call.prompt_tokens, call.n
         entry.record([generation.draw for generation in call.generations])
         entry.fault = fault_for(self.config, entry.sequence)
         if entry.fault is not None:

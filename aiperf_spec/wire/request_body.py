@@ -1,5 +1,6 @@
 """Build request bodies for chat and text completions."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,9 @@ from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.workload.prompts import Prompt, message_text
 from aiperf_spec.workload.row_settings import MAX_TOKENS_KEYS
+
+_MAX_SAMPLES = 1_000_000
+"""Beyond what any server answers to one request."""
 
 
 def build_body(config: ProfileConfig, model: str, prompts: tuple[Prompt, ...]) -> dict[str, Any]:
@@ -98,14 +102,19 @@ def output_limit(body: dict[str, Any]) -> int | None:
     return limit if type(limit) is int and not asks_for_several_sequences(body) else None
 
 
-def asks_for_several_sequences(body: dict[str, Any]) -> bool:
-    """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
-    for key in ("n", "best_of"):
-        if _number(body.get(key)) > 1:
-            return True
+def prompts_and_samples(body: dict[str, Any]) -> tuple[int, int]:
+    """Return how many prompts the body has, and how many sequences (n, best_of) it asks for to each."""
+    several = [number for key in ("n", "best_of") if (number := _number(body.get(key))) > 1]
+    samples = math.ceil(min(max(several), _MAX_SAMPLES)) if several else 1
     prompt = body.get("prompt")
     # A list of integers is one prompt of token ids; a list of strings or of lists is a batch.
-    return isinstance(prompt, list) and len(prompt) > 1 and not all(isinstance(item, int) for item in prompt)
+    is_batch = isinstance(prompt, list) and len(prompt) > 1 and not all(isinstance(item, int) for item in prompt)
+    return len(prompt) if isinstance(prompt, list) and is_batch else 1, samples
+
+
+def asks_for_several_sequences(body: dict[str, Any]) -> bool:
+    """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
+    return prompts_and_samples(body) != (1, 1)
 
 
 def _number(value: Any) -> float:

@@ -6,6 +6,7 @@ from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.matrix import WHOLE_RUN, FigureCells, RunFigures, Span
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.config.choices import ReportMetric, ReportSource
 from aiperf_spec.errors import ConfigError, SpecProfileError
@@ -138,10 +139,16 @@ def _from_server(run: RunFolder, metric: ReportMetric | FigureName) -> RunFigure
     if isinstance(metric, FigureName) or metric is ReportMetric.THROUGHPUT:
         return figures
     column, exported = _column(run), run.server_metrics
-    if (counts := exported.counted_acceptance()) is not None:
-        figures.pools[column] = CategoryTotals.unnamed(0, counts.accepted, counts.steps, counts.proposed)
+    by_rate = metric is ReportMetric.ACCEPT_RATE
+    compared = server_acceptance(run.described.reconciliation)
+    counts = compared if isinstance(compared, ServerAcceptance) else exported.counted_acceptance()
+    if counts is not None and not (by_rate and counts.proposed is None):
+        if counts.is_exact:
+            figures.pools[column] = CategoryTotals.unnamed(0, counts.accepted, counts.steps, counts.proposed)
+        else:
+            figures.values[column], figures.at_most = counts.length, True
         return figures
-    value = exported.length_gauge() if metric is ReportMetric.ACCEPT_LENGTH else exported.rate_gauge()
+    value = exported.rate_gauge() if by_rate else exported.length_gauge()
     if value is not None:
         figures.values[column], figures.gauge = value, True
     return figures

@@ -5,8 +5,9 @@ from statistics import fmean
 
 from pydantic import Field
 
+from aiperf_spec.adapters.description import EngineCounters
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.server_acceptance import ServerAcceptance
+from aiperf_spec.analysis.server_acceptance import ServerAcceptance, accepted_by_tokens, by_tokens
 from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
 
 
@@ -31,14 +32,30 @@ class ServerMetricsFile(Tolerant):
     metrics: dict[str, Maybe[Metric]] = Field({})
 
     def counted_acceptance(self) -> ServerAcceptance | None:
-        """Return what the counters grew by, all series together; None where one is missing or was reset."""
+        """Return what the counters grew by, all series together; None where one is missing or was reset.
+
+        Of an engine that counts tokens and not accepted drafts, the file does not say whether they are exact.
+        """
         for engine in known_engines().values():
             counters = engine.counters.named_in(self.metrics)
+            if (found := self._by_tokens(counters)) is not None:
+                return found
             names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
             accepted, steps, proposed = (self._total(name) for name in names)
             if accepted is not None and proposed is not None and steps:
                 return ServerAcceptance(steps, proposed, accepted)
         return None
+
+    def _by_tokens(self, counters: EngineCounters) -> ServerAcceptance | None:
+        tokens, steps = self.metrics.get(counters.emitted_tokens or ""), self._total(counters.verify_steps)
+        known = [each for each in tokens.series if each is not None] if tokens else []
+        emitted = counters.emitted((each.endpoint_url, each.labels, each.stats.get("total")) for each in known)
+        if tokens is None or len(known) < len(tokens.series) or emitted is None or steps is None:
+            return None
+        completion, finished = map(self._total, (counters.completion_tokens, counters.finished_requests))
+        bounds = accepted_by_tokens(steps, emitted, completion=completion, finished=finished, exact=False)
+        found = None if bounds is None else by_tokens(steps, bounds)
+        return found if isinstance(found, ServerAcceptance) else None
 
     def verify_steps(self) -> int | None:
         """Return by how much the counter of verify steps grew; None where there is none, or it was reset."""

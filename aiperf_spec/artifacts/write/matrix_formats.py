@@ -89,6 +89,8 @@ def _json_cell(cell: Cell, *, intervals: bool) -> dict[str, Any]:
         value |= {"low": cell.low, "high": cell.high, "prompts": cell.prompts}
     if cell.gauge:
         value["token_weighted"] = False
+    if cell.at_most:
+        value["at_most"] = True
     return value
 
 
@@ -115,7 +117,7 @@ def matrix_markdown(matrix: Matrix, notes: Sequence[str], *, intervals: bool) ->
 def _markdown_cell(cell: Cell | None, *, intervals: bool) -> str:
     if cell is None or cell.value is None:
         return ""
-    text = f"{'~' if cell.gauge else ''}{cell.value:.2f}"
+    text = f"{cell.mark}{cell.value:.2f}"
     if intervals and cell.low is not None and cell.high is not None:
         text += f" [{cell.low:.2f}, {cell.high:.2f}]"
     n = cell.prompts if intervals and cell.prompts is not None else cell.requests

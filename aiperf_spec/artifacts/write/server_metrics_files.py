@@ -69,7 +69,8 @@ def reconciliation_json(reconciliation: Reconciliation) -> dict[str, Any]:
 def server_acceptance_json(reconciliation: Reconciliation | None) -> dict[str, Any] | None:
     """Return acceptance by the server's counters, or the reason for none; None where they were not compared.
 
-    The rate is in percent; `position_acceptance` holds unconditional shares of the verify steps, from position 1.
+    A length that is known between bounds only is null. The rate is in percent; `position_acceptance` holds
+    unconditional shares of the verify steps, from position 1.
     """
     if reconciliation is None:
         return None
@@ -78,12 +79,14 @@ def server_acceptance_json(reconciliation: Reconciliation | None) -> dict[str, A
         return {"of": COUNTERS_LABEL, "reason": found}
     return {
         "of": COUNTERS_LABEL,
-        "acceptance_length": found.length,
+        "acceptance_length": found.length if found.is_exact else None,
+        "least_acceptance_length": found.least_length,
+        "greatest_acceptance_length": found.length,
         "draft_acceptance_rate": found.rate,
         "position_acceptance": found.positions,
         "verify_steps": found.steps,
         "draft_tokens": found.proposed,
-        "accepted_draft_tokens": found.accepted,
+        "accepted_draft_tokens": found.accepted if found.is_exact else None,
     }
 
 

@@ -8,6 +8,7 @@ from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.render.answer import outage_clause
 from aiperf_spec.render.html.page import Card
 from aiperf_spec.render.missing import figure, interval
+from aiperf_spec.render.server_side import length_text
 from aiperf_spec.render.text import count, middle, number, plural
 
 
@@ -26,8 +27,9 @@ def cards_of(answer: Answer, speed_up: Estimate | None = None) -> list[Card]:
         found.append(Card("Draft acceptance rate", figure(answer.rate, 1), "%", _beside(answer.rate, 1) + made))
     if (counted := answer.counted) is not None:
         beside = "by the server's counters, all traffic"
-        found.append(Card("Acceptance length", number(counted.length), beside=beside))
-        found.append(Card("Draft acceptance rate", number(counted.rate, 1), "%", beside))
+        found.append(Card("Acceptance length", length_text(counted), beside=beside))
+        if counted.rate is not None:
+            found.append(Card("Draft acceptance rate", number(counted.rate, 1), "%", beside))
     if answer.tokens_per_second is not None:
         of = f"of the whole run{outage_clause(answer)}"
         found.append(Card("Output", number(answer.tokens_per_second, 0), "tokens/s", of))

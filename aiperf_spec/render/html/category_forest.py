@@ -57,7 +57,7 @@ def _point(column: str, run: str, series: int, cell: Cell, dots: Sequence[float]
     if cell.value is None:
         return None
     between = f"{number(cell.low)} to {number(cell.high)}" if cell.low is not None and cell.high is not None else ""
-    shown = f"{'~' if cell.gauge else ''}{number(cell.value)}"
+    shown = f"{cell.mark}{number(cell.value)}"
     said = ", ".join(filter(None, (f"{middle(run, 40)}, {middle(column, 40)}: {shown}", between, _n(cell))))
     return Point(cell.value, cell.low, cell.high, shown, between, said, series, dots=dots)
 

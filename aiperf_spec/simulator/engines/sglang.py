@@ -68,6 +68,7 @@ class SglangEngine(Engine):
             "speculative_eagle_topk": 1 if k else None,
             "speculative_num_draft_tokens": k + 1 if k else None,
             "speculative_adaptive": False,
+            "disable_overlap_schedule": True,
             "version": "0.5.23",
         }
 
