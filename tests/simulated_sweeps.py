@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from aiperf_spec.models.run import Phase, RequestRecord
@@ -46,13 +46,13 @@ def timed_sweep(
     repeats: int = 1,
     of_prompt: float = 0.3,
     of_both: float = 0.1,
-    of_run: float = 0.0,
+    of_run: float | Mapping[int, float] = 0.0,
     categories: Sequence[str] = (),
 ) -> list[CellRun]:
     """Return the cells of a sweep: log latencies scatter by these standard deviations around `latency_ms(k, load)`.
 
-    `of_prompt` is shared by all cells, `of_both` belongs to a prompt at one k, `of_run` to one run. The mean over
-    prompts of each factor is 1, so that pooled latencies are `latency_ms` on average.
+    `of_prompt` is shared by all cells, `of_both` belongs to a prompt at one k, `of_run` to one run, or to one of each
+    k. The mean over prompts of each factor is 1, so that pooled latencies are `latency_ms` on average.
     """
     draw = Random(seed)
 
@@ -65,7 +65,7 @@ def timed_sweep(
     for repeat in range(1, repeats + 1):
         for k in lengths:
             for value in loads:
-                slow = math.exp(draw.gauss(0, of_run))
+                slow = math.exp(draw.gauss(0, of_run if isinstance(of_run, float) else of_run[k]))
                 records = [
                     timed(
                         i,

@@ -71,6 +71,17 @@ def test_no_winner_is_named_where_runs_scatter_and_all_draft_lengths_are_alike()
     assert named / 200 <= 0.06
 
 
+def test_a_draft_length_whose_runs_scatter_more_than_the_others_is_seldom_a_false_winner() -> None:
+    unsteady = {0: 0.02, 1: 0.02, 2: 0.02, 4: 0.4}
+    named = 0
+    for seed in range(100):
+        cells = timed_sweep(
+            seed, lambda k, at: 10.0, tuple(unsteady), (1,), prompts=8, repeats=3, of_run=unsteady, of_both=0.0
+        )
+        named += any(choice.shown for choice in choices(contrasts(points_of(cells))))
+    assert named / 100 <= 0.06
+
+
 def test_a_run_that_was_slow_as_a_whole_is_told_by_its_repeats() -> None:
     # Within each run the difference is beyond doubt; between runs it is nothing.
     slow = {(0, 1): 1.4, (0, 2): 0.8, (0, 3): 1.0, (4, 1): 1.0, (4, 2): 1.3, (4, 3): 0.8}

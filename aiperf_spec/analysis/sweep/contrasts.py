@@ -3,7 +3,8 @@
 The speed-up is the ratio of the two inter-token latencies, both pooled (all time between tokens / all such tokens),
 over the prompts and turns that both runs of a repeat answered. Two things make it scatter: prompts, by the jackknife
 over them, and runs. How runs scatter is known from repeats: it is what is left of the logarithm of the latencies at a
-load when the mean of each k and of each repeat are taken out, which for two draft lengths is the paired t-test.
+load when the mean of each k and of each repeat are taken out, which for two draft lengths is the paired t-test. Two
+that scatter more than all of the load together are held to their own scatter.
 """
 
 from __future__ import annotations
@@ -110,8 +111,8 @@ def contrasts(points: Mapping[tuple[Load, int | None], PointRuns], *, groups: in
         sums = {k: _sums(point) for (at, k), point in points.items() if at == load and k is not None}
         whole = _run_scatter(list(sums.values()))
         for base, k in combinations(sorted(sums), 2):
-            own = whole or _run_scatter([sums[base], sums[k]])
-            found.append(_contrast(load, k, base, sums[k], sums[base], own))
+            own = _run_scatter([sums[base], sums[k]])
+            found.append(_contrast(load, k, base, sums[k], sums[base], _wider(whole, own)))
     judged = [each for each in found if each.p is not None]
     corrected = holm_adjusted([each.p or 0.0 for each in judged])
     adjusted = {id(each): min(1.0, p * groups) for each, p in zip(judged, corrected, strict=True)}
@@ -135,7 +136,7 @@ def _sums(point: PointRuns) -> _Sums:
 def _run_scatter(sides: Sequence[_Sums]) -> tuple[float, float] | None:
     """Return the variance of log(latency) between runs at a load, and its degrees of freedom.
 
-    It is over the repeats in which every side was run; None below two of these. Sides are taken to scatter alike.
+    It is over the repeats in which every side was run; None below two of these.
     """
     shared = set.intersection(*(set(side) for side in sides)) if len(sides) > 1 else set()
     logs: list[list[float]] = []
@@ -151,6 +152,13 @@ def _run_scatter(sides: Sequence[_Sums]) -> tuple[float, float] | None:
         (value - of_repeat[i] - of_side[j] + middle) ** 2 for i, row in enumerate(logs) for j, value in enumerate(row)
     )
     return squares / df, df
+
+
+def _wider(whole: tuple[float, float] | None, own: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the scatter at the load, or that of the two sides alone where it is more: one of them may be unsteady."""
+    if whole is None or own is None:
+        return whole or own
+    return max(whole[0], own[0]), whole[1]
 
 
 def _log_ratio(sums: Mapping[_Key, Terms], keys: set[_Key]) -> float:
