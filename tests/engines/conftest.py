@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.engines.vllm_process import MODEL, Engine, Setup
+from tests.engines.server import Engine, Server, Setup
+from tests.engines.table import ENGINES
 
 
 class Serve:
-    """Serve a setup; a server runs until another setup is asked for, or none."""
+    """Serve a setup of an engine; a server runs until another one is asked for, or none."""
 
-    def __init__(self, python: Path, models: Path, folder: Path) -> None:
-        self._python = python
-        self._models = models
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._running: Engine | None = None
+        self._running: Server | None = None
 
-    def __call__(self, setup: Setup) -> Engine:
-        if self._running is None or self._running.setup != setup:
+    def __call__(self, engine: Engine, setup: Setup | None = None) -> Server:
+        setup = setup or engine.setup
+        if self._running is None or (self._running.engine, self._running.setup) != (engine, setup):
             self.stop()
-            self._running = Engine(self._python, self._models, setup, self._folder / "server.log")
+            self._running = Server(engine, setup, self._folder)
             self._running.start()
             self._running.wait_until_ready()
         return self._running
@@ -35,24 +34,22 @@ class Serve:
         self._running = None
 
 
-def _place(variable: str, what: str, part: str = "") -> Path:
-    value = os.environ.get(variable)
-    if not value:
-        pytest.skip(f"{variable} does not say where {what}")
-    path = Path(value).expanduser()
-    if not (path / part).exists():
-        pytest.skip(f"{variable}={value}: {path / part} does not exist")
-    return path
-
-
 @pytest.fixture(scope="session")
-def vllm_python() -> Path:
-    return _place("SPEC_PROFILE_VLLM", "a Python with vLLM is")
-
-
-@pytest.fixture(scope="session")
-def serve(vllm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    models = _place("SPEC_PROFILE_MODELS", f"the folder with the model {MODEL!r} is", MODEL)
-    servers = Serve(vllm_python, models, tmp_path_factory.mktemp("vllm"))
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    servers = Serve(tmp_path_factory.mktemp("engines"))
     yield servers
     servers.stop()
+
+
+@pytest.fixture(scope="session", params=ENGINES, ids=lambda engine: engine.name)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Return each engine that is there; pytest runs all tests of one before those of the next."""
+    chosen: Engine = request.param
+    chosen.place()
+    return chosen
+
+
+@pytest.fixture
+def server(serve: Serve, engine: Engine) -> Server:
+    """Return the engine's server as it is started where a test does not care."""
+    return serve(engine)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 
 import pytest
 
 from aiperf_spec.models.decoding import decoding, likely_steps
-from tests.engines.conftest import Serve
 from tests.engines.runs import PROMPTS, profiled
-from tests.engines.test_matrix import SETUP
-from tests.engines.vllm_process import Engine
+from tests.engines.server import Server
+from tests.engines.vllm import VLLM
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.parametrize("engine", [VLLM], indirect=True, ids=["vllm"])]
 
 
-def iterations(engine: Engine) -> int:
+def iterations(server: Server) -> int:
     """Return how many steps the engine has run, once its counters stand still; a prompt's own pass is one of them."""
-    engine.counters()
-    with urllib.request.urlopen(f"{engine.url}/metrics", timeout=10) as answer:
-        return sum(
-            round(float(value))
-            for value in re.findall(r"^vllm:iteration_tokens_total_count\{.*\} (\S+)$", answer.read().decode(), re.M)
-        )
+    server.counters()
+    found = re.findall(r"^vllm:iteration_tokens_total_count\{.*\} (\S+)$", server.page(), re.M)
+    return sum(round(float(value)) for value in found)
 
 
-async def test_steps_of_an_n_gram_drafter_are_between_the_bounds_and_near_what_is_likely(serve: Serve) -> None:
-    engine = serve(SETUP)
-    before = iterations(engine)
+async def test_steps_of_an_n_gram_drafter_are_between_the_bounds_and_near_what_is_likely(server: Server) -> None:
+    before = iterations(server)
     extra = {"ignore_eos": True}
-    result = await profiled(engine, input_file=PROMPTS, concurrency=1, max_tokens=96, extra_inputs=extra)
+    result = await profiled(server, input_file=PROMPTS, concurrency=1, max_tokens=96, extra_inputs=extra)
     # One request at a time, so that no step serves two.
-    ran = iterations(engine) - before - len(result.records)
+    ran = iterations(server) - before - len(result.records)
     least = [found for record in result.records if (found := decoding(record)) is not None]
     likely = [steps for record in result.records if (steps := likely_steps(record, most=False)) is not None]
     assert len(least) == len(result.records) == 8

@@ -13,21 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.engines.conftest import Serve
-from tests.engines.vllm_process import free_port
+from tests.engines.server import EXAMPLES, Engine, free_port
 
 pytestmark = pytest.mark.engine
-SCRIPT = Path(__file__).parent.parent.parent / "examples" / "vllm_cpu" / "run.sh"
 
 
-def test_the_example(serve: Serve, vllm_python: Path, tmp_path: Path) -> None:
+def test_the_example(serve: Serve, engine: Engine, tmp_path: Path) -> None:
     serve.stop()
-    environment = {
-        **os.environ,
-        "VLLM_PYTHON": str(vllm_python),
-        "PORT": str(free_port()),
-        "SPEC_PROFILE": f"{sys.executable} -m aiperf_spec",
-    }
-    command = ["sh", str(SCRIPT), str(tmp_path)]
+    environment = {**os.environ, **engine.place()}
+    # It makes a model of its own.
+    environment = {name: value for name, value in environment.items() if name not in ("MODEL", "FOLDER")}
+    environment |= {"PORT": str(free_port()), "SPEC_PROFILE": f"{sys.executable} -m aiperf_spec"}
+    command = ["sh", str(EXAMPLES / engine.example / "run.sh"), str(tmp_path)]
     script = subprocess.Popen(
         command, env=environment, text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

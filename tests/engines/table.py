@@ -1,0 +1,5 @@
+"""The engines that the tests run over; one more is a line here."""
+
+from tests.engines.vllm import VLLM
+
+ENGINES = (VLLM,)
