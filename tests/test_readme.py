@@ -46,8 +46,12 @@ STAND_INS = {
     "examples/": f"{ROOT}/examples/",
     "--benchmark-duration 10": "--benchmark-duration 1",
 }
-# Run by other tests: they serve until they are stopped, or take their configuration from a run.
-ELSEWHERE = ("spec-profile simulate", "spec-profile --config config.yaml")
+# Run by other tests: they serve until they are stopped, take their configuration from a run, or start an engine.
+ELSEWHERE = (
+    "spec-profile simulate",
+    "spec-profile --config config.yaml",
+    "spec-profile sweep --url 127.0.0.1:8000 --k",
+)
 
 
 def shown_commands() -> list[str]:

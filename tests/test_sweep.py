@@ -45,7 +45,10 @@ def test_each_cell_is_a_run_that_sends_the_same(simulate: Simulate, tmp_path: Pa
     sent = [bodies(folder / name) for name in names]
     assert len(sent[0]) == 6
     assert all(each == sent[0] for each in sent)
-    assert all(name in done.stdout for name in names)
+    assert [line.split()[:3] for line in done.stdout.splitlines() if "6/6" not in line and "12/12" in line] == [
+        ["1", "2", "12/12"],
+        ["3", "2", "12/12"],
+    ]
     assert done.stderr.count("--reset-cache: no page of the server") == 1
     assert "4 of 4 cells done" in done.stderr
     cell = load_cell(C3, folder / "c3-1")
@@ -92,7 +95,7 @@ def test_ctrl_c_keeps_what_is_done(simulate: Simulate, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, err
-    assert done in out
+    assert "Cells" in out
     assert "1 of 3 cells are kept in" in err
     assert [name for name, end in read_cell_ends(folder).items() if end.reason is None] == [done]
 

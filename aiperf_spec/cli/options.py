@@ -109,6 +109,10 @@ def sweep_settings(
         raise ConfigError("--config: fixed_schedule sends each row at its own time, so a sweep has no levels of load")
     if merged.get("export_level", ExportLevel.RECORDS) == ExportLevel.SUMMARY:
         raise ConfigError("--config: a sweep needs the records of its runs, so its level cannot be summary")
+    if sweep.server:
+        if "url" in merged:
+            raise ConfigError("--url and --server both name servers: give one of them")
+        merged["url"] = sweep.server[0][1]
     if "url" not in merged:
         raise ConfigError("--url is missing", "spec-profile sweep --url http://HOST:PORT --concurrency 1,2,4,8")
     # The levels are the sweep's, whatever the file has.

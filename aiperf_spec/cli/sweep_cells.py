@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,61 +11,39 @@ from dataclasses import dataclass, field
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.write.sweep_folder import SweepFolder
 from aiperf_spec.artifacts.write.writer import ArtifactWriter
-from aiperf_spec.cli.interrupt import say_at_once
+from aiperf_spec.cli.sweep_servers import RunningServer, SweepServers
+from aiperf_spec.cli.sweep_stop import SweepStop
 from aiperf_spec.cli.terminal import note
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import SpecProfileError, StoppedError
 from aiperf_spec.load.cache_reset import reset_cache
-from aiperf_spec.load.cells import cell_config
-from aiperf_spec.load.event_loop import run_in_loop, running
+from aiperf_spec.load.cells import cell_config, other_length
 from aiperf_spec.load.plan import requests_of
-from aiperf_spec.load.stop import Stop
 from aiperf_spec.models.run import NoticeKind, Phase, RunInfo
 from aiperf_spec.models.sweep import Cell, CellEnd
 from aiperf_spec.profiling import Hooks, ProfileResult, profile
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.sweep_progress import SweepDisplay, SweepProgress, described
-from aiperf_spec.render.text import number
-
-
-class SweepStop:
-    """Let a signal stop the run that goes on, and with it the sweep; a later run stops before its first request."""
-
-    def __init__(self) -> None:
-        self.signal: str | None = None
-        self._run: tuple[asyncio.AbstractEventLoop, Stop] | None = None
-
-    def tell(self, name: str) -> None:
-        """Take the first signal; called from its handler."""
-        self.signal = name
-        if self._run is not None and not self._run[0].is_closed():
-            self._run[0].call_soon_threadsafe(self._run[1].request, name)
-        else:
-            say_at_once(f"{name}: the sweep ends here; a second signal exits at once")
-
-    def joins(self, stop: Stop) -> None:
-        """Have this stop told too; called within its loop."""
-        self._run = (asyncio.get_running_loop(), stop)
-        if self.signal is not None:
-            stop.request(self.signal)
+from aiperf_spec.render.sweep_progress import SweepProgress, described
+from aiperf_spec.render.text import number, printable
 
 
 @dataclass
 class SweepCells:
     """Measures cells into the sweep's folder, and shows how far it is.
 
-    Raises a `SpecProfileError` where the very first cell cannot even begin; a later one that fails is noted, and the
-    others go on.
+    A cell that fails is noted, and so are all of a draft length whose server does not run: the others go on. Raises a
+    `SpecProfileError` where a sweep over load alone cannot even begin.
     """
 
     base: ProfileConfig
     settings: SweepSettings
     report: ReportSettings
     folder: SweepFolder
-    display: SweepDisplay
-    stop: SweepStop
-    progress: SweepProgress
+    servers: SweepServers
+    dead: dict[int | None, str] = field(default_factory=dict)
+    """Draft lengths that are not measured any more, and why."""
+    _told_dead: set[int | None] = field(default_factory=set)
     _told: set[NoticeKind] = field(default_factory=set)
     _resets: bool = True
 
@@ -73,88 +52,126 @@ class SweepCells:
         todo = []
         for cell in cells:
             if self.folder.is_done(cell):
-                self.progress.seconds[cell] = self.folder.ends[cell.name].seconds
-                summary = RunFolder(self.folder.path / cell.name).described
-                self.progress.throughputs[cell] = summary.metric("output_token_throughput")
+                self._remember(cell)
             else:
                 todo.append(cell)
-        for cell in todo:
-            if self.stop.signal is None:
-                self._measure(cell, url=None)
+        for _, group in itertools.groupby(todo, key=lambda cell: (cell.repeat, cell.k)):
+            self._measure_on_one_server(list(group))
 
-    def _measure(self, cell: Cell, url: str | None) -> None:
-        began = time.monotonic()
+    @property
+    def _stop(self) -> SweepStop:
+        return self.servers.stop
+
+    @property
+    def _progress(self) -> SweepProgress:
+        return self.servers.display.sweep
+
+    def _has_run(self, k: int | None) -> bool:
+        return any(cell.k == k for cell in (*self._progress.throughputs, *self._progress.failed))
+
+    def _remember(self, cell: Cell) -> None:
+        summary = RunFolder(self.folder.path / cell.name).described
+        self._progress.throughputs[cell] = summary.metric("output_token_throughput")
+        self._progress.seconds[cell] = self.folder.ends[cell.name].seconds
+
+    def _measure_on_one_server(self, cells: list[Cell]) -> None:
+        k = cells[0].k
+        if self._stop.signal is None and k not in self.dead:
+            try:
+                with self.servers.of(cells[0]) as server:
+                    while cells and self._stop.signal is None and k not in self.dead:
+                        self._measure(cells.pop(0), server)
+            except StoppedError as error:
+                self._stop.signal = self._stop.signal or error.reason
+            except SpecProfileError as error:
+                if k is None and not self.folder.ends:
+                    raise
+                self.dead[k] = error.message
+        if self._stop.signal is None and k in self.dead:
+            if k not in self._told_dead:
+                self._told_dead.add(k)
+                self.servers.display.pause()
+                note(printable(f"k {k} is not measured{' any more' * self._has_run(k)}: {self.dead[k]}", 2000))
+            for cell in cells:
+                self.folder.note(cell, CellEnd(0.0, self.dead[k]))
+                self._progress.failed.add(cell)
+
+    def _measure(self, cell: Cell, server: RunningServer) -> None:
+        began, display = time.monotonic(), self.servers.display
+        where: dict[str, object] = {} if server.url is None else {"url": server.url}
+        folder = self.folder.path / cell.name
+        config = cell_config(self.base, cell.load, artifact_dir=folder, overwrite=True, **where)
+        display.begin(cell, config, f"{described(cell)}: waiting until the server is idle")
+        reason: str | None
         try:
-            where: dict[str, object] = {} if url is None else {"url": url}
-            folder = self.folder.path / cell.name
-            config = cell_config(self.base, cell.load, artifact_dir=folder, overwrite=True, **where)
-            self.display.begin(cell, config, f"{described(cell)}: waiting until the server is idle")
-            run_in_loop(self._settled(config))
+            self._stop.wait_for(self._settled(config), display)
             result = self._run(config)
-        except StoppedError as error:
-            self.stop.signal = self.stop.signal or error.reason
-            return
+        except StoppedError:
+            raise
         except SpecProfileError as error:
-            if not self.folder.ends:
+            if cell.k is None and not self.folder.ends:
                 raise
-            self._end(cell, CellEnd(time.monotonic() - began, error.message))
-            return
-        if result.stopped_by is not None:
-            self.stop.signal = result.stopped_by
-            return
+            reason = error.message
+        else:
+            if result.stopped_by is not None:
+                raise StoppedError(result.stopped_by)
+            self._repeat_notices(cell, result)
+            reason = _reason(result)
+            if reason is None and (reason := other_length(cell.k, result.records)) is not None:
+                self.dead[cell.k] = reason
+            if reason is None:
+                self._progress.throughputs[cell] = result.summary.run_values.get("output_token_throughput")
+        if (death := server.death) is not None:
+            # Whatever was measured, some of it was so while the server went down.
+            reason = self.dead[cell.k] = death
+            self._progress.throughputs.pop(cell, None)
         took = time.monotonic() - began
-        self._repeat_notices(cell, result)
-        if (reason := _reason(result)) is not None:
-            self._end(cell, CellEnd(took, reason))
-            return
-        self.progress.seconds[cell] = took
-        self.progress.throughputs[cell] = result.summary.run_values.get("output_token_throughput")
-        self._end(cell, CellEnd(took))
+        if reason is None:
+            self._progress.seconds[cell] = took
+        self._end(cell, CellEnd(took, reason))
 
     async def _settled(self, config: ProfileConfig) -> None:
         """Wait between two runs, and have the server forget the prompts where that is asked for."""
-        stop = Stop()
-        self.stop.joins(stop)
-        async with running(self.display.watch(lambda: 0)):
-            await stop.unless(asyncio.sleep(self.settings.settle_time))
-            if not self.settings.reset_cache or not self._resets:
-                return
-            self._resets = await stop.unless(reset_cache(config))
+        await asyncio.sleep(self.settings.settle_time)
+        if not self.settings.reset_cache or not self._resets:
+            return
+        self._resets = await reset_cache(config)
         if not self._resets:
-            self.display.pause()
+            self.servers.display.pause()
             note(
                 "--reset-cache: no page of the server empties its prefix cache, so later cells may find prompts in it "
                 "(an engine may have the page in its development mode only)"
             )
 
     def _run(self, config: ProfileConfig) -> ProfileResult:
-        display = self.display
+        display = self.servers.display
 
         def on_plan(info: RunInfo) -> None:
             display.expect({phase: requests_of(config, info.dataset, phase) for phase in Phase})
 
         with ArtifactWriter(config, self.report) as writer:
-            hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=self.stop.joins, watch=display.watch)
+            hooks = Hooks(on_plan, writer, sinks=[display.sink], on_stop=self._stop.joins, watch=display.watch)
             return profile(config, hooks, self.report)
 
     def _end(self, cell: Cell, end: CellEnd) -> None:
         self.folder.note(cell, end)
-        progress = self.progress
+        progress, display = self._progress, self.servers.display
         if end.reason is not None:
             progress.failed.add(cell)
-            self.display.pause()
-            note(f"{described(cell)}: no result: {end.reason}")
+            display.pause()
+            note(printable(f"{described(cell)}: no result: {end.reason}", 2000))
             return
-        self.display.say(
+        display.say(
             f"{described(cell)}: {number(progress.throughputs[cell], 1)} tok/s in {number(end.seconds, 1)} s; "
             f"{progress.summary()}"
         )
 
     def _repeat_notices(self, cell: Cell, result: ProfileResult) -> None:
         # Each cell has much the same to say; what it was is in its folder.
-        new = [notice for notice in result.notices if notice.kind not in self._told]
+        expected = {NoticeKind.NO_ACCEPTANCE} if cell.k == 0 else set()
+        new = [notice for notice in result.notices if notice.kind not in self._told | expected]
         if new:
-            self.display.pause()
+            self.servers.display.pause()
         for notice in new:
             self._told.add(notice.kind)
             note(f"{described(cell)}: {notice_text(notice)}")

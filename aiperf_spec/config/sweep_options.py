@@ -1,9 +1,10 @@
 """The options of a sweep beside those of its runs. `SweepSettings` validates them."""
 
 from functools import partial
+from pathlib import Path
 
-from aiperf_spec.config.option import LOAD, OUTPUT, SERVER, Options, option
-from aiperf_spec.config.sweep_lists import parse_integers, parse_numbers
+from aiperf_spec.config.option import GATES, LOAD, OUTPUT, SERVER, Options, option
+from aiperf_spec.config.sweep_lists import parse_integers, parse_numbers, parse_servers
 
 
 class SweepOptions(Options):
@@ -25,19 +26,81 @@ class SweepOptions(Options):
         read=partial(parse_numbers, "--request-rate"),
         default=(),
     )
-    repeat: int = option("Number of times to measure each level.", LOAD, "N", None, ge=1, default=1)
+    k: tuple[int, ...] = option(
+        "Draft lengths to measure at each level, such as 0,2,4; 0 is without speculation. Needs --serve.",
+        SERVER,
+        "LIST",
+        None,
+        read=partial(parse_integers, "--k"),
+        default=(),
+    )
+    serve: str | None = option(
+        "Shell command that starts the server of a draft length. {k} in it, and SPEC_PROFILE_K in its environment, "
+        "stand for the length.",
+        SERVER,
+        "COMMAND",
+        None,
+        secret=True,
+        min_length=1,
+        default=None,
+    )
+    serve_without: str | None = option(
+        "Command that starts the server without speculation. Default: --serve, with 0 for {k}.",
+        SERVER,
+        "COMMAND",
+        None,
+        secret=True,
+        min_length=1,
+        default=None,
+    )
+    serve_timeout: float = option(
+        "Wait up to this many seconds until a server that was started is ready.",
+        SERVER,
+        "S",
+        None,
+        gt=0,
+        default=1800.0,
+    )
+    server: tuple[tuple[int, str], ...] = option(
+        "A server that runs already, and its draft length: K=URL, instead of --serve. Repeatable.",
+        SERVER,
+        "K=URL",
+        None,
+        read=parse_servers,
+        secret=True,
+        default=(),
+    )
+    baseline: Path | None = option(
+        "Folder of runs without speculation at the same levels, instead of k = 0.", SERVER, "DIR", None, default=None
+    )
+    economy: bool = option(
+        "Measure k = 0 and the largest k, predict the others, and measure the best of these.",
+        LOAD,
+        place=None,
+        default=False,
+    )
+    slo: tuple[str, ...] = option(
+        "Objective, written as a gate, such as 'ttft.p99 <= 200'. Shows the highest level that meets all. Repeatable.",
+        GATES,
+        "EXPR",
+        None,
+        default=(),
+    )
+    repeat: int = option(
+        "Number of times to measure each cell: a draft length at a level.", LOAD, "N", None, ge=1, default=1
+    )
     settle_time: float = option(
-        "Wait this many seconds before each level, until the server is idle again.", LOAD, "S", None, ge=0, default=1.0
+        "Wait this many seconds before each cell, until the server is idle again.", LOAD, "S", None, ge=0, default=1.0
     )
     reset_cache: bool = option(
-        "Have the server empty its prefix cache before each level, if it can.", SERVER, place=None, default=False
+        "Have the server empty its prefix cache before each cell, if it can.", SERVER, place=None, default=False
     )
     resume: bool = option(
-        "Go on with the sweep in --artifact-dir: skip the levels that it has.", OUTPUT, place=None, default=False
+        "Go on with the sweep in --artifact-dir: skip the cells that it has.", OUTPUT, place=None, default=False
     )
 
 
-SWEEP_FOLDER = "Folder of the sweep, with one folder for each level. Default: artifacts/sweep-TIME."
+SWEEP_FOLDER = "Folder of the sweep, with one folder for each cell. Default: artifacts/sweep-TIME."
 """What `--artifact-dir` means here."""
 NOT_IN_SWEEPS = frozenset(
     {

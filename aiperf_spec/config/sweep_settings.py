@@ -25,6 +25,44 @@ class SweepSettings(Settings, SweepOptions):
                 raise ValueError(f"{name} {min(levels):g}: a level is more than 0")
         return self
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The draft lengths; none where the sweep is over load alone."""
+        return tuple(k for k, _ in self.server) if self.server else self.k
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        given, lengths = self.model_fields_set, self.lengths
+        if self.server and self.serve is not None:
+            raise ValueError("--server names servers that run, --serve starts them: give one of them")
+        if self.server and self.k:
+            raise ValueError("--server says which draft lengths there are: leave out --k")
+        if self.k and self.serve is None:
+            raise ValueError("--k needs --serve COMMAND (or --server K=URL): a running server keeps its draft length")
+        if not lengths:
+            for name in ("serve", "serve_without", "serve_timeout", "baseline", "economy"):
+                if name in given:
+                    raise ValueError(f"--{name.replace('_', '-')} needs --k: the draft lengths")
+            return self
+        _check_list("--server" if self.server else "--k", lengths)
+        if min(lengths) < 0:
+            raise ValueError(f"--k {min(lengths)}: a draft length is 0 or more")
+        return self
+
+    @model_validator(mode="after")
+    def _check_base(self) -> Self:
+        if not self.lengths:
+            return self
+        if 0 not in self.lengths and self.baseline is None:
+            raise ValueError("speed-up is over k = 0: list 0 among the draft lengths, or give --baseline")
+        if 0 in self.lengths and self.baseline is not None:
+            raise ValueError("--baseline and k = 0 both say what speed-up is over: give one of them")
+        if self.serve_without is not None and 0 not in self.lengths:
+            raise ValueError("--serve-without starts the server of k = 0, which --k does not list")
+        if self.economy and len({*self.lengths, 0}) < 3:
+            raise ValueError("--economy predicts draft lengths between 0 and the largest: list some")
+        return self
+
 
 def _check_list(name: str, values: Sequence[float]) -> None:
     twice = [value for value, times in Counter(values).items() if times > 1]

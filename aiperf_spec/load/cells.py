@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.config.sweep_settings import SweepSettings
+from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.sweep import Cell, Load, LoadKind
 
 
@@ -39,3 +40,19 @@ def cell_config(base: ProfileConfig, load: Load, **others: object) -> ProfileCon
     else:
         level = {"request_rate": load.value}
     return ProfileConfig.create(**{**given, **level, **others})
+
+
+def other_length(k: int | None, records: Iterable[RequestRecord]) -> str | None:
+    """Say how what an engine reports contradicts the draft length that was asked for; None where nothing does."""
+    if k is None:
+        return None
+    for record in records:
+        report, totals = record.acceptance, record.draft_totals
+        if report is not None and k and report.num_spec_tokens not in (None, k):
+            return f"k {k} was asked for, and the engine reports {report.num_spec_tokens}"
+        if report is not None and (most := max(report.acceptance_histogram, default=0)) > k:
+            return f"k {k} was asked for, and the engine accepted {most} draft tokens in a step"
+        drafted = 0 if report is None else report.num_draft_tokens
+        if not k and (drafted or (totals is not None and totals.num_draft_tokens)):
+            return "k 0 was asked for, and the engine reports drafts"
+    return None

@@ -82,6 +82,8 @@ class ProcessGroup:
     def end(self) -> None:
         """End the group with SIGTERM, and with SIGKILL what is left of it after `GRACE_SECONDS`."""
         _end(self._leader.pid, self._leader)
+        with suppress(subprocess.TimeoutExpired):
+            self._leader.wait(_GONE_SECONDS)
         self._dismiss_watchdog()
         with suppress(OSError):
             self._state.unlink(missing_ok=True)

@@ -26,12 +26,14 @@ _REFUSED = (400, 401, 403, 405, 413, 415, 422)
 _PROMPT = Prompt("ready", "Hello", output_length=1)
 
 
-async def wait_until_ready(config: ProfileConfig, server: Server, client: Client, redactor: Redactor) -> None:
+async def wait_until_ready(
+    config: ProfileConfig, server: Server, client: Client, redactor: Redactor, *, option: str = "--ready-timeout"
+) -> None:
     """Return once the server has listed the model and answered a request for one token; at once without a timeout.
 
     A server that lists no models is ready when it answers. A server that refuses the request is ready too: the run says
     what it refused. One that lists other models may still know this one, and is asked at the end. Raises
-    `ServerUnavailableError` after `config.ready_timeout` seconds.
+    `ServerUnavailableError` after `config.ready_timeout` seconds, which `option` gave.
     """
     if not config.ready_timeout:
         return
@@ -47,7 +49,7 @@ async def wait_until_ready(config: ProfileConfig, server: Server, client: Client
             return
         if left <= 0:
             raise ServerUnavailableError(
-                f"{server.root} was not ready within {config.ready_timeout:g} s (--ready-timeout): "
+                f"{server.root} was not ready within {config.ready_timeout:g} s ({option}): "
                 f"{redactor.cut_text(problem)}",
                 "check that the server runs and that --url names it, or wait longer",
             )

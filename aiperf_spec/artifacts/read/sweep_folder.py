@@ -1,16 +1,18 @@
 """Read a sweep's folder: its plan, how its cells ended, and each cell's run."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import UNREADABLE, load_json, parse_json
-from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.errors import ArtifactError
+from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
+from aiperf_spec.artifacts.read.run import run_settings
+from aiperf_spec.errors import ArtifactError, ConfigError
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
-from aiperf_spec.models.sweep import Cell, CellEnd, CellRun
+from aiperf_spec.models.sweep import Cell, CellEnd, CellRun, Load, LoadKind
 
 
 def read_plan(folder: Path) -> dict[str, Any] | None:
@@ -51,6 +53,31 @@ def load_cell(cell: Cell, folder: Path) -> CellRun:
         server_metrics=_server_metrics(run),
         drafter=run.described.drafter,
     )
+
+
+def load_baseline(folder: Path, loads: Sequence[Load]) -> list[CellRun]:
+    """Return the runs without speculation that are at a folder or beneath it, as cells of k = 0.
+
+    Raises `ConfigError` where a load has none, or a run has drafted.
+    """
+    found: dict[Load, list[CellRun]] = {load: [] for load in loads}
+    for run in find_runs([folder]):
+        known = run_settings(run.described)
+        if known.rate is not None:
+            load = Load(LoadKind.REQUEST_RATE, known.rate)
+        else:
+            load = Load(LoadKind.CONCURRENCY, known.concurrency or 1)
+        if load not in found:
+            continue
+        cell = load_cell(Cell(0, load, len(found[load]) + 1), run.path)
+        if any(record.acceptance is not None and record.acceptance.num_draft_tokens for record in cell.records):
+            raise ConfigError(f"--baseline {str(folder)!r}: the run {run.name} was measured with speculation")
+        found[load].append(cell)
+    if lacking := [load.name for load, runs in found.items() if not runs]:
+        raise ConfigError(
+            f"--baseline {str(folder)!r}: no run at {', '.join(lacking)}", "give one run or more at each level"
+        )
+    return [run for runs in found.values() for run in runs]
 
 
 def _engine(records: list[RequestRecord]) -> str | None:
