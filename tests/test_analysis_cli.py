@@ -65,7 +65,7 @@ def test_a_run_is_analysed_on_screen_and_in_a_file(engine: str, simulate: Simula
     assert found["clusters"] == "prompts"
     assert len(found["categories"]) == 11
     assert "Speed-up, measured" in result.stdout
-    assert "Acceptance by position in the draft" in result.stdout
+    assert "Position acceptance" in result.stdout
     assert "(estimate)" in result.stdout
     modelled = found["run"]["what_if"]
     # The simulated vLLM's drafts may be short. SGLang's draft length is of its page of settings.
@@ -313,7 +313,7 @@ def test_a_report_shows_the_analysis_and_holds_gates(simulate: Simulate, tmp_pat
     assert profile(simulate("vllm").url, out).exit_code == 0
     plain = invoke("report", str(out))
     assert plain.exit_code == 0, plain.output
-    assert "Acceptance by position" not in plain.stdout
+    assert "Position acceptance" not in plain.stdout
     shown = invoke("report", str(out), "--draft-cost", "0.1")
     assert "Best k' per category at a draft cost of 0.1 (estimate)" in shown.stdout
     # What the run was given holds for a report that is given none.
@@ -343,8 +343,8 @@ def test_a_report_of_a_run_without_categories_is_followed_by_its_analysis(simula
     assert profile(simulate("vllm").url, out, "--input-file", str(prompts)).exit_code == 0
     text = invoke("report", str(out), "--full").stdout
     assert "Acceptance length" in text
-    assert "Acceptance by position in the draft" not in invoke("report", str(out)).stdout
-    assert "Acceptance by position in the draft" in text
+    assert "Position acceptance" not in invoke("report", str(out)).stdout
+    assert "Position acceptance" in text
 
 
 def test_a_baseline_of_another_kind_misleads_and_one_of_the_same_does_not(simulate: Simulate, tmp_path: Path) -> None:

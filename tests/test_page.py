@@ -197,7 +197,7 @@ def test_the_page_of_a_run_shows_everything_and_runs_nothing(page_of_a_run: byte
     check(page)
     text = page.decode()
     assert headings(page) == [
-        *("Failed requests", "Acceptance by category", "Acceptance by position in the draft", "Draft length"),
+        *("Failed requests", "Acceptance by category", "Position acceptance", "Draft length"),
         *("Acceptance within responses and by ITL", "Latency", "Over time", "Records and the server's counters"),
         *("Worst requests", "The run"),
     ]
@@ -326,7 +326,7 @@ def test_runs_stand_side_by_side() -> None:
     page = runs_page([page_run(one, "one"), page_run(other, HOSTILE)], matrix_of(one, other))
     check(page)
     assert headings(page) == [
-        *("Runs side by side", "Acceptance by category", "Acceptance by position in the draft", "Latency", "Each run"),
+        *("Runs side by side", "Acceptance by category", "Position acceptance", "Latency", "Each run"),
     ]
     said = titles(page)
     assert sum(text.startswith("one: ") and "tokens/s, acceptance length" in text for text in said) == 1
@@ -394,7 +394,7 @@ def test_the_page_of_a_comparison() -> None:
     gates = evaluate([parse_gate("acceptance_length >= 99")], Figures(after), Figures(before))
     page = comparison_page(compare(runs[0], runs[1:]), compared, gates=[gates])
     check(page)
-    for text in ("Difference, candidate less base", "not met", "Acceptance by position", "Holm"):
+    for text in ("Acceptance length shows no", "candidate less base", "not met", "Position acceptance", "Holm"):
         assert text in page.decode()
     assert Outline(page).folded.keys() == {"Runs side by side"}
     (found_out,) = compare(runs[0], runs[1:]).comparisons

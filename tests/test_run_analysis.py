@@ -282,7 +282,7 @@ def test_the_report_fits_eighty_columns_and_says_what_is_an_estimate() -> None:
     assert "(estimate)" in text
     assert "not measured" in text
     assert "Best k' at a draft cost of 0.2" in " ".join(text.split())
-    assert "Acceptance by position, a long name" in text
+    assert "Position acceptance, a long name" in text
     assert "[bold]asked[/bold]" in text
     assert "\x1b" not in text
 

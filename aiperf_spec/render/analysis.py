@@ -36,14 +36,14 @@ def analysis_parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, 
     if not analysis.run.requests:
         return
     yield lambda: figures_table(analysis)
-    yield lambda: curve_table(analysis.run.curve, "Acceptance by position in the draft")
+    yield lambda: curve_table(analysis.run.curve, "Position acceptance")
     yield lambda: what_if_table(analysis.run.what_if)
     if analysis.categories and analysis.run.what_if.best is not None:
         yield lambda: best_lengths_table(analysis)
     if by_category:
         for name, group in analysis.categories.items():
             if group.requests:
-                yield partial(curve_table, group.curve, f"Acceptance by position, {middle(name, 40)}")
+                yield partial(curve_table, group.curve, f"Position acceptance, {middle(name, 40)}")
     yield lambda: drift_table(analysis.drift)
     if analysis.prompt_length.correlation.value is not None:
         yield lambda: Text(_prompt_length(analysis), style="dim")
@@ -111,21 +111,27 @@ def _undrafted_note(analysis: Analysis) -> str:
     )
 
 
+_POSITION_NOTE = (
+    "Unconditional: of all verify steps. Conditional: of the steps that reached the position, which proposed it and "
+    "accepted every draft token before it."
+)
+
+
 def curve_table(curve: PositionCurve, title: str) -> RenderableType:
-    """Return S(i) and c(i) with the steps at risk; a line says why c(i) is missing."""
+    """Return each position's unconditional and conditional acceptance; a line says why the latter is missing."""
     known = curve.drafting.at_risk_known
-    columns, rows = ["i", "steps\naccepted", "S(i) %\nof all", "95 %\ninterval"], []
+    columns, rows = ["\nposition", "steps\naccepted", "uncondi-\ntional %", "95 %\ninterval"], []
     if known:
-        columns += ["steps\nat risk", "c(i) %\nof those", "95 %\ninterval"]
+        columns += ["steps\nreached", "condi-\ntional %", "95 %\ninterval"]
     for each in curve.positions[:_MODELLED_ROWS]:
         row = [str(each.position), count(each.accepted), figure(each.survival, 1, 100), interval(each.survival, 1, 100)]
         if known:
             risk = count(each.at_risk or 0)
             row += [risk, figure(each.conditional, 1, 100), interval(each.conditional, 1, 100)]
         rows.append(row)
-    notes = []
+    notes = ["Unconditional: of all verify steps." if not known else _POSITION_NOTE]
     if not known and curve.drafting.reason is not None:
-        notes.append(f"The conditional acceptance c(i) is not given: {explained(curve.drafting.reason)}.")
+        notes.append(f"The conditional acceptance is not given: {explained(curve.drafting.reason)}.")
     if curve.drafting.assumed:
         notes.append("This assumes that every step proposed a chain of the same length (--assume-chain).")
     if len(curve.positions) > _MODELLED_ROWS:

@@ -79,7 +79,7 @@ def _shares(histogram: Mapping[int, int], labels: Sequence[str]) -> list[tuple[f
 
 
 def positions(name: str, series: _Curves, *, side_by_side: bool = False) -> list[Chart]:
-    """Return S(i), and c(i) where it is known, by position in the draft.
+    """Return the unconditional acceptance by position in the draft, and the conditional one where it is known.
 
     A line a series, the first with its interval; with `side_by_side`, points with intervals beside each other.
     """
@@ -120,7 +120,7 @@ def _positions(name: str, title: str, share: str, series: _Curves, *, side_by_si
     return draw(name, title, f"{title}. {middle(label, 40)}: {said}.", paint)
 
 
-_OF = {"survival": "% of all verify steps", "conditional": "% of steps that got so far"}
+_OF = {"survival": "% of all verify steps", "conditional": "% of steps that reached it"}
 
 
 def _percent(each: Estimate) -> str:
@@ -154,7 +154,7 @@ def drift_charts(name: str, drift: Drift) -> list[Chart]:
         label = "tenth of a response's verify steps"
         ticks = [str(i + 1) for i in range(len(drift.tenths))]
         charts.append(_lengths(f"{name}t", "Acceptance length within responses", label, drift.tenths, ticks))
-    if len(drift.buckets) > 1:
+    if sum(each.length.value is not None for each in drift.buckets) > 1:
         lengths, ticks = [each.length for each in drift.buckets], [f"{count(each.start)}+" for each in drift.buckets]
         title = "Acceptance length by output so far"
         charts.append(_lengths(f"{name}b", title, "output tokens before the step", lengths, ticks))

@@ -14,6 +14,7 @@ from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import Phase, RequestRecord
+from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.comparison_tables import comparison_report, method, mismatch_text
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html import time_charts
@@ -66,7 +67,7 @@ def comparison_page(
         folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]
         sections.append(Section("Acceptance by category", [Group(forests=[plot], folded=folded)]))
     sections += [
-        Section("Acceptance by position in the draft", [_acceptance(runs)]),
+        Section("Position acceptance", [_acceptance(runs)]),
         Section("Latency", [_times(runs)]),
     ]
     return Page(
@@ -109,7 +110,8 @@ def _differences(compared: Comparison) -> Group:
         rows.sort(key=lambda each: -(each[1].relative or 0))
         forests.append(_forest(f"{rows[0][1].label}: difference by category", "Category", rows))
     folded = [("Tables: differences", [comparison_report(compared)])]
-    return Group(forests=[each for each in forests if each is not None], folded=folded)
+    forests_shown = [each for each in forests if each is not None]
+    return Group(sentences=list(sentences(compared)), forests=forests_shown, folded=folded)
 
 
 def _forest(title: str, first: str, rows: Sequence[tuple[str, ComparedRow]]) -> Forest | None:

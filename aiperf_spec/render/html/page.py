@@ -83,9 +83,13 @@ class Forest:
 
 @dataclass(slots=True, frozen=True)
 class Group:
-    """Charts that belong together, and their tables, which open on a click where they are `folded`."""
+    """Charts that belong together, and their tables, which open on a click where they are `folded`.
+
+    `sentences` stand above all of it and say what it comes to.
+    """
 
     title: str = ""
+    sentences: Sequence[str] = ()
     forests: Sequence[Forest] = ()
     charts: Sequence[Chart] = ()
     legend: Sequence[str] = ()

@@ -99,8 +99,8 @@ def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
     parts = [_part(run, f"r{i}", time_charts.POINTS // len(drawn), None, title=run.name) for i, run in enumerate(drawn)]
     sections = [
         Section("Runs side by side", [_side_by_side(runs)]),
-        Section("Acceptance by category", [_categories(matrix, ())]),
-        Section("Acceptance by position in the draft", [_positions_of(drawn)]),
+        Section("Acceptance by category", [] if matrix is None else [_categories(matrix, _matrix_table(matrix))]),
+        Section("Position acceptance", [_positions_of(drawn)]),
         Section("Latency", [_latencies_of(drawn)]),
         Section("Each run", runs=parts),
     ]
@@ -141,12 +141,11 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
     counted = [tables.coverage_table(summary), None if reconciled is None else reconciliation_table(reconciled)]
     sections = [Section("Failed requests", [Group(tables=errors)])]
     if matrix is not None:
-        sections.append(Section("Acceptance by category", [_categories(matrix, run.good)]))
+        each = tables.categories_table(summary.categories, analysis)
+        sections.append(Section("Acceptance by category", [_categories(matrix, each, run.good)]))
     if summary.succeeded:
         sections += [
-            Section(
-                "Acceptance by position in the draft", _acceptance(run, prefix, with_categories=matrix is not None)
-            ),
+            Section("Position acceptance", _acceptance(run, prefix, with_categories=matrix is not None)),
             Section("Draft length", [_draft_length(analysis, prefix)]),
             Section("Acceptance within responses and by ITL", [_within(run, prefix, points)]),
             Section("Latency", [_latency(run, prefix)]),
@@ -165,12 +164,13 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
     return sections
 
 
-def _categories(matrix: Matrix | None, records: Sequence[RequestRecord]) -> Group:
-    if matrix is None:
-        return Group()
+def _matrix_table(matrix: Matrix) -> object:
+    return matrix_report(matrix, intervals=True, width=None)
+
+
+def _categories(matrix: Matrix, table: object, records: Sequence[RequestRecord] = ()) -> Group:
     plot = category_forest(matrix, records)
-    table = ("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])
-    return Group(forests=[] if plot is None else [plot], folded=[table])
+    return Group(forests=[] if plot is None else [plot], folded=[("Table: acceptance by category", [table])])
 
 
 def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Group]:
@@ -192,7 +192,7 @@ def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Gro
     if whole is not None and analysis is not None and analysis.run.requests:
         curves = [("all requests", whole), *((label, groups[name].curve) for label, name in extremes.items())]
         drawn += charts.positions(f"{prefix}p", curves)
-        folded.append(("Table: acceptance by position", [of_analysis.curve_table(whole, "All requests")]))
+        folded.append(("Table: position acceptance", [of_analysis.curve_table(whole, "All requests")]))
         folded.append(("Table: pooled figures and intervals", [of_analysis.figures_table(analysis)]))
     legend = charts.names_of([label for label, *_ in histograms])
     note = "Bands and ranges are 95 % intervals." if whole is not None else ""
@@ -218,7 +218,7 @@ def _each_category(prefix: str, curves: Mapping[str, PositionCurve], whole: Posi
         charts=[each for each in small if each is not None],
         is_small=True,
         note=f"% of all verify steps that accepted the draft at a position. Dashes: all requests.{left_out}",
-        folded=[("Table: acceptance by position, each category", table)],
+        folded=[("Table: position acceptance, each category", table)],
     )
 
 
