@@ -79,26 +79,34 @@ def timed_sweep(
 
 
 def drafted_sweep(
-    seed: int, step_ms: Callable[[int, float], float], lengths: Sequence[int], loads: Sequence[float], prompts: int = 40
+    seed: int,
+    step_ms: Callable[[int, float], float],
+    lengths: Sequence[int],
+    loads: Sequence[float],
+    prompts: int = 40,
+    *,
+    found: float = 1.0,
 ) -> list[CellRun]:
     """Return the cells of a sweep over a chain drafter: a step of k at a load takes `step_ms(k, load)`.
 
     Each prompt has its own chance that a draft token is right, and the same text at every k: which of its tokens are
-    right does not depend on k.
+    right does not depend on k. `found` is the share of its places at which the drafter finds a draft; a step at another
+    place has none, and takes the time of k = 0.
     """
-    draw = Random(seed)
+    draw, finds = Random(seed), Random(f"finds {seed}")
     texts = []
     for _ in range(prompts):
         chance = draw.choice((0.35, 0.6, 0.85))
-        texts.append([draw.random() < chance for _ in range(160)])
+        texts.append([(draw.random() < chance, finds.random() < found) for _ in range(160)])
     cells = []
     for k in lengths:
         for value in loads:
             records = []
             for index, text in enumerate(texts):
-                record = request(index, _accepted(text, k), k=k) if k else timed(index, 1.0, tokens=len(text) + 1)
-                steps = len(text) if record.acceptance is None else record.acceptance.num_spec_steps
-                record.last_content_ns = (record.first_content_ns or 0) + round(steps * step_ms(k, value) * MS)
+                accepted, alone = _decoded(text, k)
+                record = request(index, accepted, k=k, undrafted=alone) if k else timed(index, 1.0, tokens=161)
+                taken = len(accepted) * step_ms(k, value) + alone * step_ms(0, value)
+                record.last_content_ns = (record.first_content_ns or 0) + round(taken * MS)
                 record.end_ns = record.last_content_ns
                 record.prompt_hash = f"hash of {index}"
                 records.append(record)
@@ -106,13 +114,17 @@ def drafted_sweep(
     return cells
 
 
-def _accepted(text: Sequence[bool], k: int) -> tuple[int, ...]:
-    """Return what each verify step accepted of a text."""
-    accepted, place = [], 0
+def _decoded(text: Sequence[tuple[bool, bool]], k: int) -> tuple[tuple[int, ...], int]:
+    """Return what each verify step accepted of a text, and the number of steps without a draft."""
+    accepted: list[int] = []
+    place = alone = 0
     while place < len(text):
+        if not k or not text[place][1]:
+            alone, place = alone + 1, place + 1
+            continue
         right = 0
-        while right < k and place + right < len(text) - 1 and text[place + right]:
+        while right < k and place + right < len(text) - 1 and text[place + right][0]:
             right += 1
         accepted.append(right)
         place += right + 1
-    return tuple(accepted)
+    return tuple(accepted), alone

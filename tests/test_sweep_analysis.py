@@ -194,9 +194,10 @@ def test_a_contrast_turned_round_is_its_inverse() -> None:
     assert other.speed_up.high == pytest.approx(1 / one.speed_up.low)
 
 
-def test_the_economy_predicts_what_a_full_sweep_measures() -> None:
+@pytest.mark.parametrize(("found", "error"), [(1.0, 0.005), (0.5, 0.06)])
+def test_the_economy_predicts_what_a_full_sweep_measures(found: float, error: float) -> None:
     lengths, loads = (0, 1, 2, 4, 6), (1, 8, 32)
-    full = drafted_sweep(1, step_ms, lengths, loads)
+    full = drafted_sweep(1, step_ms, lengths, loads, found=found)
     ends = [cell for cell in full if cell.cell.k in (0, 6)]
     before = predict(ends, lengths)
     assert len(before.predictions) == 3 * len(loads)
@@ -205,7 +206,8 @@ def test_the_economy_predicts_what_a_full_sweep_measures() -> None:
     assert measured.economy is not None
     assert not measured.economy.winners, "all were measured"
     assert len(measured.economy.errors) == 3 * len(loads)
-    assert measured.economy.errors[-1] < 0.05
+    # Where drafts are found at random, shorter ones leave more steps without a draft, which is not modelled.
+    assert measured.economy.errors[-1] < error
     # What is to be measured next is the best of the full sweep, or within the error of it.
     best = {choice.load: choice.best for choice in measured.answers.choices}
     for at, k in before.winners:
