@@ -111,3 +111,10 @@ def test_csv_has_a_row_for_each_point(full: SweepAnalysis) -> None:
     assert rows[7]["verdict"] == "faster"
     assert rows[0]["speed_up"] == ""
     assert rows[0]["acceptance_length"] == ""
+
+
+def test_a_load_without_its_baseline_says_so() -> None:
+    cells = timed_sweep(1, latency_ms, (0, 2, 4), (1, 8), of_both=0.02)
+    text = shown(sweep_report(analyse_sweep([cell for cell in cells if cell.cell.name != "k0-c8-1"])), 120)
+    assert "At concurrency 8 there is no cell of k = 0 to compare with." in text
+    assert "8  4   –         –              –" in text

@@ -20,7 +20,7 @@ from aiperf_spec.models.schedule import Configuration, NoConfiguration
 from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
 from aiperf_spec.render.missing import explained, figure, interval, signed
-from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, sentences
+from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, loads_text, sentences
 from aiperf_spec.render.text import cell, count, middle, number, printable, spelled
 
 _POINT_DROPS = ("ITL ms\n95 %", "tok/s\n95 %", "TTFT ms\np99", "runs", "rate\n%", "requests", "good\nreq/s")
@@ -133,6 +133,8 @@ def speed_up_table(analysis: SweepAnalysis) -> FittingTable:
             figures = figure(found.speed_up), interval(found.speed_up)
             n = count(found.speed_up.n)
             table.add_row(f"{point.load.value:g}", _k(point.k), n, *figures, Text(verdict, style=style), *steps)
+        else:
+            table.add_row(f"{point.load.value:g}", _k(point.k), "–", "–", "–", "–", *steps, style="dim")
     return table.without_hollow()
 
 
@@ -146,6 +148,8 @@ def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
         each.speed_up.reason for each in analysis.answers.contrasts.by_pair.values() if each.speed_up.reason is not None
     )
     notes += [f"{clause[0].upper()}{clause[1:]}." for clause in map(explained, reasons)]
+    if alone := [load for load in analysis.loads if analysis.point(load, 0) is None]:
+        notes.append(f"At {loads_text(alone)} there is no cell of k = 0 to compare with.")
     if analysis.fewest_repeats == 1:
         notes.append(
             "Cells were run once: how runs differ from each other is in no interval and no verdict. --repeat 3 "
