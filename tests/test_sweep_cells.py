@@ -94,4 +94,9 @@ def test_the_table_shows_every_cell() -> None:
         "k 0  110 (2/2)       ▸",
         "k 4  210 (1/2)  failed",
     ]
+    # The first repeat's server of k 0 runs; three others are still to be started.
+    progress.starts = [10.0, 20.0]
+    progress.failed.clear()
+    progress.cells = [cell for cell in cells if cell != Cell(4, at(8))]
+    assert progress.summary() == "3 of 7 cells done, about 2:15 left"
     assert all(len(line.plain) < 20 for line in cell_lines(progress, 20))

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aiperf_spec.artifacts.read.sweep_folder import load_baseline, read_cell_ends
+from aiperf_spec.cli import demo
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ConfigError
@@ -61,7 +62,9 @@ def ends(folder: Path) -> dict[str, str | None]:
 
 
 def test_each_draft_length_has_a_server_of_its_own(port: int, tmp_path: Path) -> None:
-    serve = f"echo k is $SPEC_PROFILE_K; {SIMULATE} {COSTS} --port {port} --num-spec-tokens {{k}}"
+    # Drafting costs so much that no machine is busy enough to hide it.
+    costs = "--step-time-ms 2 --draft-time-ms 8"
+    serve = f"echo k is $SPEC_PROFILE_K; {SIMULATE} {costs} --port {port} --num-spec-tokens {{k}}"
     options = ["--k", "0,3", "--serve", serve, "--serve-without", f"echo plain; {serve}", "--slo", "itl.p99 <= 1000"]
     done = sweep(port, tmp_path, *options)
     assert done.exit_code == 0, done.stderr
@@ -72,6 +75,8 @@ def test_each_draft_length_has_a_server_of_its_own(port: int, tmp_path: Path) ->
     assert not (tmp_path / "sweep_server.json").exists()
     told = json.loads((tmp_path / "sweep.json").read_text())
     assert [(point["load"], point["k"]) for point in told["points"]] == [(1, 0), (1, 3), (4, 0), (4, 3)]
+    assert [(each["k"], each["comes_to"]) for each in told["pays"]] == [(3, "never pays here")]
+    assert "Speculation never pays here" in done.stdout
     assert (tmp_path / "sweep.csv").read_text().count("\n") == 5
     for part in ("Speed-up over k = 0", "Best k of each load", "Under itl.p99 <= 1000"):
         assert part in done.stdout
@@ -261,3 +266,12 @@ def test_options_that_contradict_each_other_are_refused(options: list[str], mess
     refused = CliRunner().invoke(app, ["sweep", "--concurrency", "1", *options])
     assert refused.exit_code == 2
     assert message in refused.stderr
+
+
+def test_the_demo_sweeps_a_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "_COSTS", {"--step-time-ms": 1.0, "--draft-time-ms": 0.1, "--batch-time-ms": 0.1})
+    done = CliRunner().invoke(app, ["demo", "--sweep", "--requests", "8"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.stderr
+    assert "9 of 9 cells are kept in artifacts/sweep-" in done.stderr
+    assert done.stdout.index("Cells") < done.stdout.index("Speed-up over k = 0") < done.stdout.index("\nk 4: ")

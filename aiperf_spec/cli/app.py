@@ -187,13 +187,20 @@ def doctor(context: typer.Context, **values: Any) -> None:
 
 @app.command(cls=HelpCommand)
 def demo(
-    requests: Annotated[int, typer.Option(help="Number of requests to send to each engine.", min=1)] = 33,
+    requests: Annotated[int, typer.Option(help="Number of requests of each run.", min=1)] = 33,
     concurrency: Annotated[int, typer.Option(help="Number of requests to keep in flight.", min=1)] = 4,
+    *,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Sweep draft lengths and levels of load of one simulator instead.")
+    ] = False,
 ) -> None:
     """Profile a built-in simulator of each engine and compare them."""
     from aiperf_spec.cli import demo as command
 
-    command.demo(requests, concurrency)
+    if sweep:
+        command.demo_sweep(requests)
+    else:
+        command.demo(requests, concurrency)
 
 
 @app.command(cls=HelpCommand)

@@ -1,5 +1,8 @@
 """A first look without a server: the embedded simulator as each engine in turn."""
 
+import shlex
+import socket
+import sys
 from pathlib import Path
 
 import typer
@@ -8,8 +11,10 @@ from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.answer import answer_of
 from aiperf_spec.cli.interrupt import signals_put_back
 from aiperf_spec.cli.run import measure, say_notices
-from aiperf_spec.cli.terminal import say_next, show_faults, stdout, translated_errors
+from aiperf_spec.cli.terminal import note, say_next, show_faults, stdout, translated_errors
+from aiperf_spec.config.choices import Ui
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
+from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ExitCode
 from aiperf_spec.render.answer import answer_block
 from aiperf_spec.render.side_by_side import RunRow, runs_table
@@ -17,6 +22,8 @@ from aiperf_spec.simulator import ENGINES, SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 
 _FOLDER = Path("artifacts") / "demo"
+_COSTS = {"--step-time-ms": 8.0, "--draft-time-ms": 0.3, "--batch-time-ms": 0.6}
+"""What the steps of the sweep cost: k 4 then stops paying at a concurrency of about 7, and k 2 at about 15."""
 
 
 def demo(requests: int, concurrency: int) -> None:
@@ -40,6 +47,33 @@ def demo(requests: int, concurrency: int) -> None:
         stdout().print(runs_table(runs))
         say_next("report", str(_FOLDER / ENGINES[0]))
     raise typer.Exit(worst)
+
+
+def demo_sweep(requests: int) -> None:
+    """Sweep a simulator in which each draft length stops paying at a load of its own."""
+    from aiperf_spec.cli.sweep import sweep
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    costs = [word for name, value in _COSTS.items() for word in (name, f"{value:g}")]
+    serve = shlex.join([sys.executable, "-m", "aiperf_spec", "simulate", "--port", str(port), *costs])
+    base = ProfileConfig.create(
+        url=f"http://127.0.0.1:{port}",
+        request_count=requests,
+        max_tokens=32,
+        temperature=0,
+        extra_inputs={"ignore_eos": True},
+    )
+    settings = SweepSettings.create(
+        k=(0, 2, 4), concurrency=(1, 4, 16), serve=f"exec {serve} --num-spec-tokens {{k}}", settle_time=0
+    )
+    with translated_errors():
+        note(
+            "a simulated step takes {--step-time-ms:g} ms, {--draft-time-ms:g} ms more for each token of the draft "
+            "length, and {--batch-time-ms:g} ms more for each token of the batch".format_map(_COSTS)
+        )
+    sweep(base, ReportSettings(), settings, ui=Ui.AUTO)
 
 
 def _config(engine: str, url: str, requests: int, concurrency: int) -> ProfileConfig:

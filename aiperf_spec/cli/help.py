@@ -18,6 +18,7 @@ Profile speculative decoding on an OpenAI-compatible inference server.
 
   spec-profile --url URL          profile a server
   spec-profile doctor --url URL   check a server with one short request
+  spec-profile sweep --url URL    find the best draft length at each load
   spec-profile report FOLDER      show finished runs
   spec-profile compare A B        compare two runs
   spec-profile demo               try it without a server

@@ -74,9 +74,10 @@ def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, 
                 measured.measure(cells)
         runs = [*baseline, *_runs(folder, cells)]
         with standing_alone("the analysis of the sweep", faults):
-            analysis = _analysis(runs, settings, report, slos)
-            stdout().print(sweep_report(analysis))
-            faults += write_sweep(folder.path, analysis)
+            if runs:
+                analysis = _analysis(runs, settings, report, slos)
+                stdout().print(sweep_report(analysis))
+                faults += write_sweep(folder.path, analysis)
         stderr().print(Text(folder.kept(cells)), soft_wrap=True)
         if any(folder.is_done(cell) for cell in cells):
             say_next("report", str(folder.path))

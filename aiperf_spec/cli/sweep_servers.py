@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,11 +74,13 @@ class SweepServers:
         log = self.folder / names.SWEEP_LOGS / f"k{k}-{cell.repeat}.log"
         config = self.base.model_copy(update={"ready_timeout": settings.serve_timeout})
         display.begin(cell, config, f"k {k}: waiting for the port")
+        began = time.monotonic()
         self.stop.wait_for(expect_free_port(config), display)
         group = self._run(command, k, log)
         try:
             display.begin(cell, config, f"k {k}: starting the server; its output is in {log}")
             self.stop.wait_for(expect_ready(config, group, log), display)
+            display.sweep.starts.append(time.monotonic() - began)
             yield RunningServer(None, group, log)
         finally:
             display.begin(cell, config, f"k {k}: ending the server")

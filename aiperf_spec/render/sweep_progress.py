@@ -27,7 +27,8 @@ class SweepProgress:
     """Where a sweep stands.
 
     `throughputs` holds the output tokens a second of each cell that is done, None where none was measured, `seconds`
-    what measuring it took; `failed` are those that have no run. `doing` says in a few words what goes on between runs.
+    what measuring it took; `failed` are those that have no run. `starts` holds what it took until each server that was
+    started was ready. `doing` says in a few words what goes on between runs.
     """
 
     cells: Sequence[Cell]
@@ -36,6 +37,7 @@ class SweepProgress:
     current: Cell | None = None
     doing: str = ""
     seconds: dict[Cell, float] = field(default_factory=dict)
+    starts: list[float] = field(default_factory=list)
 
     @property
     def done(self) -> int:
@@ -47,9 +49,18 @@ class SweepProgress:
         said = f"{self.done} of {len(self.cells)} cells done"
         if self.failed:
             said += f", {len(self.failed)} without a result"
-        left = [cell for cell in self.cells if cell not in self.throughputs and cell not in self.failed]
-        seconds = seconds_left(self.seconds, left)
+        seconds = self._seconds_left()
         return said if not seconds else f"{said}, about {clock(seconds)} left"
+
+    def _seconds_left(self) -> float | None:
+        begun = {*self.throughputs, *self.failed}
+        left = [cell for cell in self.cells if cell not in begun]
+        seconds = seconds_left(self.seconds, left)
+        if seconds is None or not self.starts:
+            return seconds
+        # All cells of a repeat and a k that follow each other share a server.
+        served = {(cell.repeat, cell.k) for cell in begun} | {self.current and (self.current.repeat, self.current.k)}
+        return seconds + fmean(self.starts) * len({(cell.repeat, cell.k) for cell in left} - served)
 
 
 class SweepDisplay(Display):

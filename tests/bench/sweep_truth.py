@@ -1,10 +1,10 @@
-"""Print how often a sweep tells what was planted in the simulator: the best k, where each stops paying, what never pays.
+"""Print how often a sweep tells what was planted in the simulator: the best k, where each pays, what never does.
 
     python tests/bench/sweep_truth.py [--seeds 20] [--first 1] [--at-once 2] [--folder FOLDER]
 
-For each seed, `spec-profile sweep --serve` measures simulators of which a step costs more with the draft length and with
-the batch, and then ones of which drafting costs too much at any load. The truth is that of many such runs, played in
-virtual time: the same draws and the same costs without a network, a clock or a client. About 80 s a seed.
+For each seed, `spec-profile sweep --serve` measures simulators of which a step costs more with the draft length and
+with the batch, and then ones of which drafting costs too much at any load. The truth is that of many such runs, played
+in virtual time: the same draws and costs without a network, a clock or a client. About 80 s a seed.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ def main() -> None:
         errors += predicted_errors(folder / f"pays-{each.seed}")
     seeds = len(told)
     print(f"best k: named alone and right {named} of {seeds * len(LOADS)}, wrong {wrong}")
-    print(f"crossover within its interval: {held} of {crossed}; its ends are {median(widths):.2f} apart (ratio, median)")
+    print(
+        f"crossover within its interval: {held} of {crossed}; its ends are {median(widths):.2f} apart (ratio, median)"
+    )
     print(f"'never pays here' said: {never} of {seeds}")
     absolute = sorted(map(abs, errors))
     print(f"economy against full measurement: median error {median(absolute):.1%}, largest {absolute[-1]:.1%}")
