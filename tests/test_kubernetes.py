@@ -149,6 +149,7 @@ def test_a_rehearsal_equals_one_client(simulate: Simulate, tmp_path: Path) -> No
     ran = rehearse(simulator.url, "simulated-model", str(PROMPTS), str(tmp_path / "runs"), options=options)
     assert ran.returncode == 0, ran.stderr
     assert "24 of 24 succeeded" in ran.stdout
+    assert "30 requests/s, poisson\n" in "\n".join(line.rstrip() for line in ran.stdout.splitlines())
     assert "3 clients as one run, all shares of 3, 8 + 8 + 8 = 24 requests" in ran.stdout
     one = ["--url", simulator.url, "--input-file", str(PROMPTS), "--artifact-dir", str(tmp_path / "one" / "run")]
     for seconds in (3, 30):

@@ -139,7 +139,9 @@ def _config(folders: Sequence[RunFolder], records: list[RequestRecord]) -> tuple
     if len(found) == 1:
         return found[0]
     configs = [config for config, _ in found]
-    together: dict[str, Any] = {"concurrency": sum(config.concurrency for config in configs)}
+    together: dict[str, Any] = {}
+    if configs[0].concurrency_cap is not None:  # on a schedule, saying it would set a limit
+        together["concurrency"] = sum(config.concurrency for config in configs)
     if configs[0].share is not None:
         # All the rest was told to each as that of all.
         together |= {"share": None, "start_at": None}
