@@ -38,6 +38,7 @@ TOPICS = {
         "report",
         "page",
         "files",
+        "export",
     ),
     *("configuration", "performance", "python", "server", "sweep"),
 }

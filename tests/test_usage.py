@@ -37,7 +37,7 @@ def invoke(*arguments: str) -> Result:
         (("report",), "PATH... is missing", "spec-profile report --help"),
         (("adapters", "x"), "got unexpected extra argument(s) (x)", "spec-profile adapters --help"),
         (("repor", "x"), "there is no command 'repor'", "did you mean report?"),
-        (("xyz",), "there is no command 'xyz'", "the commands are report, compare, doctor"),
+        (("xyz",), "there is no command 'xyz'", "the commands are report, compare, sweep, export, doctor"),
         (("http://h:1/v1",), "'http://h:1/v1' is an address, and no command", "spec-profile --url http://h:1/v1"),
         (("h:8000",), "'h:8000' is an address", "spec-profile --url h:8000"),
         (("127.0.0.1",), "'127.0.0.1' is an address", "spec-profile --url 127.0.0.1"),

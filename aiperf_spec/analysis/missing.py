@@ -32,6 +32,8 @@ class Missing(StrEnum):
     """Requests of one run have different k."""
     NOT_A_CHAIN = "not_a_chain"
     """More tokens proposed in a step than positions that could be accepted: a tree."""
+    NOT_CHAINS = "not_chains"
+    """The server's own settings name a method that drafts trees or blocks."""
     LOOKS_LIKE_A_TREE = "looks_like_a_tree"
     """Acceptance ends abruptly at a depth short of k, as a tree's does."""
     UNKNOWN_DRAFTER = "unknown_drafter"

@@ -168,6 +168,32 @@ def sweep(
 
 
 @app.command(cls=HelpCommand)
+@takes(OPTIONS["assume_chain"], declared(ReportDisplay)["output"], panels=False)
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, or of the clients of one.", metavar="RUN")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="openmetrics, markdown, or a form of an engine or a simulator; 'spec-profile docs export' lists them.",
+            metavar="FORMAT",
+        ),
+    ],
+    category: Annotated[
+        str | None, typer.Option(help="Only requests of this category. Default: all.", metavar="NAME")
+    ] = None,
+    **values: Any,
+) -> None:
+    """Print the acceptance of a run for another program.
+
+    Engines and simulators take it to accept drafts at the measured rates, a push gateway to keep it, and GitHub to show
+    it (openmetrics, markdown). Intervals stand in comments, or on stderr where a format has none.
+    """
+    from aiperf_spec.cli import export as command
+
+    command.export(run, to=to, category=category, **values)
+
+
+@app.command(cls=HelpCommand)
 @takes(
     *(OPTIONS[name] for name in _ASKED),
     _DOCTOR_TIMEOUT,

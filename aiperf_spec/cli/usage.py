@@ -45,7 +45,7 @@ _OUR_NAMES = {
     "--export-level": "profile-export-level save-detailed output-details",
     "--workers": "num-workers workers-max max-workers processes",
     "--ui": "ui-type disable-tqdm no-progress progress",
-    "--require": "gate goodput assert",
+    "--require": "gate assert",
     "--server-metrics-url": "metrics-url server-metric-url",
     "--insecure": "no-verify verify-ssl skip-tls-verify",
 }

@@ -7,7 +7,13 @@ from aiperf_spec.render.text import number
 from aiperf_spec.render.words import WORDS
 
 MENDED_BY_CHAIN = frozenset(
-    {Missing.DRAFT_LENGTH_UNKNOWN, Missing.NOT_A_CHAIN, Missing.LOOKS_LIKE_A_TREE, Missing.UNKNOWN_DRAFTER}
+    {
+        Missing.DRAFT_LENGTH_UNKNOWN,
+        Missing.NOT_A_CHAIN,
+        Missing.NOT_CHAINS,
+        Missing.LOOKS_LIKE_A_TREE,
+        Missing.UNKNOWN_DRAFTER,
+    }
 )
 """Reasons that --assume-chain may lift."""
 

@@ -100,17 +100,15 @@ def matrix_markdown(matrix: Matrix, notes: Sequence[str], *, intervals: bool) ->
     head = ["Model", *(["Run"] if several else []), *matrix.columns, "Overall", "Pooled"]
     lines = [
         f"**{matrix_title(matrix)}**\n",
-        _markdown_row(head),
-        _markdown_row(["---", *("--:" if i or not several else "---" for i in range(len(head) - 1))]),
+        markdown_row(head),
+        markdown_row(["---", *("--:" if i or not several else "---" for i in range(len(head) - 1))]),
     ]
     for row in matrix.rows:
         cells = [_markdown_cell(row.cells.get(column), intervals=intervals) for column in matrix.columns]
         runs = [" ".join(row.runs)] if several else []
         overall = "" if row.overall is None else f"{row.overall:.2f}"
-        lines.append(
-            _markdown_row([row.model, *runs, *cells, overall, _markdown_cell(row.pooled, intervals=intervals)])
-        )
-    text = "\n".join(lines) + "\n" + "".join(f"\n{_escape(note)}\n" for note in notes)
+        lines.append(markdown_row([row.model, *runs, *cells, overall, _markdown_cell(row.pooled, intervals=intervals)]))
+    text = "\n".join(lines) + "\n" + "".join(f"\n{escaped(note)}\n" for note in notes)
     return text.encode("utf-8", "replace")
 
 
@@ -124,10 +122,12 @@ def _markdown_cell(cell: Cell | None, *, intervals: bool) -> str:
     return text if n is None else f"{text} ({n:,})"
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(_escape(cell) for cell in cells) + " |"
+def markdown_row(cells: Sequence[str]) -> str:
+    """Return a row of a table in GitHub's Markdown."""
+    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text in which Markdown finds neither a cell's end nor a tag."""
     # A name is data: no pipe of it ends a cell, no tag of it is one.
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
