@@ -18,9 +18,11 @@ def load(value: float) -> Load:
     return Load(LoadKind.CONCURRENCY, value)
 
 
-def timed(index: int, itl_ms: float, *, tokens: int = 101, category: str | None = None) -> RequestRecord:
+def timed(
+    index: int, itl_ms: float, *, tokens: int = 101, category: str | None = None, start_ns: int = 0
+) -> RequestRecord:
     """Return a request of which only the times are known."""
-    first = 50 * MS
+    first = start_ns + 50 * MS
     last = first + round(itl_ms * (tokens - 1) * MS)
     return RequestRecord(
         index=index,
@@ -28,7 +30,7 @@ def timed(index: int, itl_ms: float, *, tokens: int = 101, category: str | None 
         prompt_id=f"prompt-{index}",
         prompt_hash=f"hash of {index}",
         category=category,
-        start_ns=0,
+        start_ns=start_ns,
         end_ns=last,
         first_content_ns=first,
         last_content_ns=last,
@@ -52,7 +54,8 @@ def timed_sweep(
     """Return the cells of a sweep: log latencies scatter by these standard deviations around `latency_ms(k, load)`.
 
     `of_prompt` is shared by all cells, `of_both` belongs to a prompt at one k, `of_run` to one run, or to one of each
-    k. The mean over prompts of each factor is 1, so that pooled latencies are `latency_ms` on average.
+    k. The mean over prompts of each factor is 1, so that pooled latencies are `latency_ms` on average. As many requests
+    are in flight as the load says, while there are prompts.
     """
     draw = Random(seed)
 
@@ -66,14 +69,14 @@ def timed_sweep(
         for k in lengths:
             for value in loads:
                 slow = math.exp(draw.gauss(0, of_run if isinstance(of_run, float) else of_run[k]))
-                records = [
-                    timed(
-                        i,
-                        latency_ms(k, value) * shared[i] * own[k][i] * slow * factor(0.02),
-                        category=categories[i % len(categories)] if categories else None,
-                    )
-                    for i in range(prompts)
-                ]
+                records = []
+                free = [0] * max(1, round(value))
+                for i in range(prompts):
+                    itl = latency_ms(k, value) * shared[i] * own[k][i] * slow * factor(0.02)
+                    category = categories[i % len(categories)] if categories else None
+                    free.sort()
+                    records.append(timed(i, itl, category=category, start_ns=free[0]))
+                    free[0] = records[-1].end_ns
                 cells.append(CellRun(cell=Cell(k, load(value), repeat), records=records))
     return cells
 

@@ -262,7 +262,19 @@ def test_the_running_batch_is_the_mean_of_the_engines_gauge() -> None:
     (told,) = points_of([replace(cell, server_metrics=ServerMetrics([], 0, 1, metrics))]).values()
     assert (figures_of(told).running, figures_of(told).engines) == (4, 2)
     (untold,) = points_of([cell]).values()
-    assert (figures_of(untold).running, figures_of(untold).engines) == (None, 1)
+    alone = figures_of(untold)
+    assert (alone.by_gauge, alone.engines) == (False, 1)
+    assert alone.running == pytest.approx(0.95, abs=0.05), "one request in flight, less its time to first token"
+
+
+def test_a_gauge_that_was_read_too_seldom_is_not_taken() -> None:
+    seldom = MetricFigures("gauge", "", None, [SeriesFigures("u", {}, {"avg": 0.0})])
+    metrics = ServerMetrics([], 0, 1, {"vllm:num_requests_running": seldom})
+    (cell,) = timed_sweep(1, latency_ms, (0,), (4,), of_prompt=0.01)
+    (told,) = points_of([replace(cell, server_metrics=metrics)]).values()
+    found = figures_of(told)
+    assert not found.by_gauge
+    assert found.running == pytest.approx(3.8, abs=0.2)
 
 
 def test_objectives_give_the_highest_load_and_its_best_draft_length() -> None:

@@ -49,7 +49,7 @@ def test_runs_that_scatter_make_no_winner() -> None:
     cells = timed_sweep(1, lambda k, at: 10.0, (0, 2, 4), (1, 8), repeats=3, of_run=0.4, of_both=0.02)
     best, every = sentences(analyse_sweep(cells))
     assert best == "Best k: no difference shown between 0, 2 and 4 at concurrency 1 and 8."
-    assert every == "k 2 and 4: no difference shown at any load."
+    assert every == "k 2, 4: no difference shown at any load."
 
 
 def test_tables_show_speed_ups_with_what_they_are_made_of(full: SweepAnalysis) -> None:
@@ -95,7 +95,7 @@ def test_json_holds_figures_verdicts_and_sentences(full: SweepAnalysis) -> None:
     (pair,) = [each for each in found["speed_ups"] if (each["load"], each["k"], each["base_k"]) == (8, 2, 0)]
     assert pair["speed_up"]["value"] == pytest.approx(1.394, abs=0.001)
     assert pair["verdict"] == "faster"
-    assert found["best"][1] == {"load": 8, "k": 2, "ties": [], "shown": True}
+    assert found["best"][1] == {"load": 8, "k": 2, "ties": [], "shown": True, "judged": True}
     assert found["slo"]["highest_load"] == 32
     assert len(found["economy"]["predictions"]) == 9
     assert found["failed_cells"][0]["k"] == 9

@@ -97,9 +97,14 @@ def points_table(points: Iterable[Point]) -> FittingTable:
             interval(point.itl_ms),
             figure(point.length),
             figure(point.rate, 1),
-            number(point.running, 1),
+            _running(point),
         )
     return table.without_hollow()
+
+
+def _running(point: Point | None) -> str:
+    mark = "" if point is None or point.by_gauge or point.running is None else "~"
+    return mark + number(None if point is None else point.running, 1)
 
 
 def _point_notes(analysis: SweepAnalysis) -> list[str]:
@@ -107,6 +112,8 @@ def _point_notes(analysis: SweepAnalysis) -> list[str]:
         "n counts prompts; ITL, length and rate are pooled. batch: requests that the engine ran at a time, "
         "by its own gauge."
     ]
+    if any(not point.by_gauge and point.running is not None for point in analysis.points):
+        notes.append("~: requests whose content was arriving, because the gauge was not read, or too seldom.")
     if 1 < analysis.fewest_repeats < MIN_REPEATS:
         notes.append(f"Throughputs have intervals from {MIN_REPEATS} repeats on.")
     silent = {point.k for point in analysis.points if point.k and point.length.value is None}
@@ -159,7 +166,7 @@ def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
 
 
 def _ties(choice: Choice) -> str:
-    return ", ".join(map(str, choice.ties)) or "none"
+    return ", ".join(map(str, choice.ties)) or "none" if choice.judged else "not judged"
 
 
 def choices_table(analysis: SweepAnalysis) -> FittingTable:
@@ -170,8 +177,7 @@ def choices_table(analysis: SweepAnalysis) -> FittingTable:
         found = analysis.answers.speed_up(choice.load, choice.best)
         point = analysis.point(choice.load, choice.best)
         speeds = ("1" if not choice.best else "–", "") if found is None else _speed_cells(found.speed_up)
-        running = number(None if point is None else point.running, 1)
-        table.add_row(f"{choice.load.value:g}", running, str(choice.best), *speeds, _ties(choice))
+        table.add_row(f"{choice.load.value:g}", _running(point), str(choice.best), *speeds, _ties(choice))
     return table.without_hollow()
 
 
@@ -209,6 +215,8 @@ def categories_table(analysis: SweepAnalysis) -> FittingTable:
 
 
 def _choice(choice: Choice) -> str:
+    if not choice.judged:
+        return "not judged"
     return f"{choice.best}" + (f" ({', '.join(map(str, choice.ties))})" if choice.ties else "")
 
 
@@ -259,5 +267,5 @@ def configuration_reason(found: NoConfiguration | Missing) -> str:
     if isinstance(found, NoConfiguration):
         return printable(found.reason, 400)
     if found is Missing.NO_COUNTERS:
-        return "the server's gauge of running requests was not read, and a schedule is keyed by it"
+        return "it is not known how many requests ran at a time: the server's gauge was not read"
     return "no draft length could be chosen at any load"

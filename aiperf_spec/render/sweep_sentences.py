@@ -36,7 +36,7 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
     """Yield what is the best draft length, where each pays, what meets the objectives, and how predictions did."""
     answers = analysis.answers
     if answers.choices:
-        yield _best(answers)
+        yield _best(analysis)
     yield from paying(answers)
     if analysis.slo is not None:
         yield _slo(analysis.slo)
@@ -44,10 +44,11 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
         yield _economy(analysis.economy)
 
 
-def _best(answers: Answers) -> str:
+def _best(analysis: SweepAnalysis) -> str:
+    answers = analysis.answers
     groups: list[tuple[list[int], list[Choice]]] = []
     for choice in answers.choices:
-        alike = sorted((choice.best, *choice.ties))
+        alike = sorted((choice.best, *choice.ties)) if choice.judged else []
         if groups and groups[-1][0] == alike:
             groups[-1][1].append(choice)
         else:
@@ -55,11 +56,14 @@ def _best(answers: Answers) -> str:
     parts = []
     for alike, chosen in groups:
         where = loads_text([choice.load for choice in chosen])
-        if len(alike) > 1:
+        if not alike:
+            parts.append(f"not judged at {where}")
+        elif len(alike) > 1:
             parts.append(f"no difference shown between {_listed(list(map(str, alike)))} at {where}")
         else:
             parts.append(f"{alike[0]} at {where}{_times(answers, chosen)}")
-    return f"Best k: {'; '.join(parts)}."
+    unmeasured = analysis.economy is not None and any(each.measured is None for each in analysis.economy.predictions)
+    return f"Best k{', of those measured' if unmeasured else ''}: {'; '.join(parts)}."
 
 
 def _times(answers: Answers, chosen: Sequence[Choice]) -> str:
@@ -84,7 +88,7 @@ def paying(answers: Answers) -> Iterator[str]:
     for payoff in judged:
         by_words.setdefault(payoff_text(payoff), []).append(payoff.k)
     for words, lengths in by_words.items():
-        yield f"k {_listed(list(map(str, lengths)))}: {words}."
+        yield f"k {', '.join(map(str, lengths))}: {words}."
     if answers.payoffs and not judged:
         yield "Not judged whether speculation pays: fewer than 5 prompts were answered with and without it."
 

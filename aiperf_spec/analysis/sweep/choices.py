@@ -20,6 +20,8 @@ class Choice:
     load: Load
     best: int
     ties: tuple[int, ...] = ()
+    judged: bool = True
+    """Whether it was held against any other: not where prompts are too few."""
 
     @property
     def shown(self) -> bool:
@@ -75,7 +77,8 @@ def choices(found: Contrasts) -> tuple[Choice, ...]:
         best = max(known, key=lambda k: (ahead[k] or 0.0, -k))
         others = [(k, found.of(load, best, k)) for k in lengths if k != best]
         ties = tuple(k for k, each in others if each is None or not each.is_faster)
-        chosen.append(Choice(load, best, ties))
+        judged = any(each is not None and each.verdict is not Verdict.NOT_JUDGED for _, each in others)
+        chosen.append(Choice(load, best, ties, judged))
     return tuple(chosen)
 
 

@@ -21,6 +21,8 @@ from aiperf_spec.models.decoding import decoding
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.sweep import Load
 
+_NEARLY = 0.95
+
 
 @dataclass(slots=True, frozen=True)
 class Prediction:
@@ -41,7 +43,8 @@ class Prediction:
 class Economy:
     """The predictions of a sweep; `refused` says for a load why there are none.
 
-    `winners` are the draft lengths with the largest speed-up of each load that are predicted, and not yet measured.
+    `winners` are, of each load, the draft length with the largest predicted speed-up, where it is not yet measured, and
+    within 5 % of what was measured, or above.
     """
 
     predictions: tuple[Prediction, ...]
@@ -83,8 +86,10 @@ def economy(
             known = found.of(load, k, 0)
             predictions.append(Prediction(load, k, predicted, None if known is None else known.speed_up.value))
             speeds[k] = predicted
-        best = max(speeds, key=lambda k: (speeds[k], -k))
-        if (load, best) not in points:
+        # One that is predicted to be nearly as fast as the fastest may be faster.
+        open_ones = {k: speed for k, speed in speeds.items() if k not in (0, longest)}
+        best = max(open_ones, key=lambda k: (open_ones[k], -k), default=0)
+        if best and speeds[best] >= _NEARLY * max(speeds.values()) and (load, best) not in points:
             winners.append((load, best))
     return Economy(tuple(predictions), refused, tuple(winners))
 

@@ -16,7 +16,7 @@ from aiperf_spec.analysis.report import length, rate
 from aiperf_spec.analysis.speed import pooled_itl, step_time, tokens_per_decode_step
 from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.metrics.goodput import Objective
-from aiperf_spec.metrics.latency import time_to_first_token
+from aiperf_spec.metrics.latency import content_span_ns, time_to_first_token
 from aiperf_spec.metrics.stats import describe
 from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.drafter import ServerDrafter
@@ -26,6 +26,8 @@ from aiperf_spec.models.sweep import CellRun, Load
 
 MIN_REPEATS = 3
 """Repeats from which on their scatter gives an interval."""
+_CREDIBLE = 0.7
+"""The share of the requests whose content arrives that a gauge has to count; it is read once a second."""
 
 
 @dataclass(slots=True)
@@ -76,8 +78,10 @@ class Point:
     tokens_per_step: Estimate
     step_time_ms: Estimate
     running: float | None
-    """Requests that the engine ran at a time, by its own gauge: the mean over time, repeats, and engines; None where
-    the server does not say."""
+    """Requests that an engine ran at a time: the mean over time, repeats, and engines. It is the engine's own gauge or,
+    where that was not read, or too seldom, the requests whose content was arriving; None without streaming."""
+    by_gauge: bool = True
+    """Whether `running` is the gauge's."""
     engines: int = 1
     """Engines with a gauge of their own behind one address: more than 1 under data parallelism."""
     drafter: ServerDrafter | None = None
@@ -102,6 +106,9 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
     ttft = describe([value for record in records if (value := time_to_first_token(record)) is not None])
     engines = {run.engine for run in point.runs.values()} - {None}
     gauges = [_gauges(run.server_metrics) for run in point.runs.values()]
+    engine_count = max((number for each in gauges for number in Counter(url for url, _ in each).values()), default=1)
+    arriving = [_arriving(records) for records in point.records.values()]
+    by_gauge = all(_is_told(each, least) for each, least in zip(gauges, arriving, strict=True))
     itl = _over_repeats(point, pooled_itl)
     # Without speculation every decode step gives one token.
     alone = point.k == 0 and not any(record.acceptance for record in records)
@@ -122,8 +129,11 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
         rate=_over_repeats(point, rate),
         tokens_per_step=steps,
         step_time_ms=itl if alone else _over_repeats(point, step_time),
-        running=fmean(average for each in gauges for _, average in each) if any(gauges) else None,
-        engines=max((number for each in gauges for number in Counter(url for url, _ in each).values()), default=1),
+        running=fmean(average for each in gauges for _, average in each)
+        if by_gauge
+        else fmean(arriving) / engine_count or None,
+        by_gauge=by_gauge,
+        engines=engine_count,
         drafter=next((run.drafter for run in point.runs.values() if run.drafter is not None), None),
     )
 
@@ -136,6 +146,19 @@ def _gauges(metrics: ServerMetrics | None) -> list[tuple[str, float]]:
     found = [metrics.metrics[name] for name in dict.fromkeys(names) if name in metrics.metrics]
     every = (series for metric in found for series in metric.series)
     return [(each.endpoint_url, average) for each in every if (average := each.stats.get("avg")) is not None]
+
+
+def _arriving(records: Sequence[RequestRecord]) -> float:
+    """Return how many requests were between their first and their last content at a time: the mean over the run."""
+    spans = [span for record in records if (span := content_span_ns(record)) is not None]
+    ends = [record.last_content_ns for record in records if record.last_content_ns is not None]
+    duration = max(ends) - min(record.start_ns for record in records) if ends else 0
+    return sum(spans) / duration if duration > 0 else 0.0
+
+
+def _is_told(gauges: Sequence[tuple[str, float]], arriving: float) -> bool:
+    """Say whether gauges tell the batch: a request whose content arrives is running, whatever few reads of them say."""
+    return bool(gauges) and sum(average for _, average in gauges) >= _CREDIBLE * arriving
 
 
 def _mean(summaries: Sequence[Summary], tag: str) -> Estimate:

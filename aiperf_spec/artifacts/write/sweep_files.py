@@ -100,6 +100,7 @@ def _point(point: Point) -> dict[str, Any]:
         **{name: getattr(point, field) for name, field in _ESTIMATES},
         "time_to_first_token_ms": {"p50": point.ttft_p50_ms, "p99": point.ttft_p99_ms},
         "running_requests": point.running,
+        "running_requests_by": "gauge" if point.by_gauge else "client",
     }
 
 
@@ -107,7 +108,13 @@ def _answers(answers: Answers) -> dict[str, Any]:
     return {
         "speed_ups": [_contrast(each) for each in answers.contrasts.by_pair.values()],
         "best": [
-            {"load": choice.load.value, "k": choice.best, "ties": choice.ties, "shown": choice.shown}
+            {
+                "load": choice.load.value,
+                "k": choice.best,
+                "ties": choice.ties,
+                "shown": choice.shown,
+                "judged": choice.judged,
+            }
             for choice in answers.choices
         ],
         "pays": [
