@@ -20,6 +20,7 @@ from aiperf_spec.models.sweep import Cell, CellEnd, Load, LoadKind
 from tests.support import Simulate
 from tests.waiting import PATIENCE_SECONDS, lines_of, wait_until
 
+R80 = Cell(None, Load(LoadKind.REQUEST_RATE, 80.5))
 C1, C3 = (Cell(None, Load(LoadKind.CONCURRENCY, number)) for number in (1, 3))
 
 
@@ -135,6 +136,17 @@ def test_a_cell_without_a_result_costs_no_other(simulate: Simulate, tmp_path: Pa
     ends = read_cell_ends(tmp_path)
     assert set(ends) == {"c1-1", "c3-1"}
     assert any(end.reason is not None and "--max-error-rate" in end.reason for end in ends.values())
+
+
+def test_levels_may_be_rates(simulate: Simulate, tmp_path: Path) -> None:
+    given = ["--request-rate", "40,80.5", "--settle-time", "0", "--max-tokens", "4", "--num-prompts", "6"]
+    command = ["sweep", "-u", simulate("vllm").url, *given, "--artifact-dir", str(tmp_path)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.stderr
+    assert "80.5 requests/s: " in done.stderr
+    lags = [record.scheduled_ns for record in load_cell(R80, tmp_path / "r80.5-1").records]
+    assert len(lags) == 6
+    assert None not in lags
 
 
 def test_few_prompts_are_said_beforehand(simulate: Simulate, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def test_what_fails_at_one_draft_length_costs_no_other(port: int, tmp_path: Path
 def test_a_server_that_never_gets_ready_is_given_up(port: int, tmp_path: Path) -> None:
     done = sweep(port, tmp_path, "--k", "0,1", "--serve", "echo loading; sleep 600", "--serve-timeout", "0.5")
     assert done.exit_code == 1
+    assert "--serve has no {k} in it, so the command has to read" in done.stderr
     for reason in ends(tmp_path).values():
         assert reason is not None
         assert "was not ready within 0.5 s (--serve-timeout)" in reason

@@ -53,6 +53,8 @@ def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, 
             cell_config(base, load)  # which raises where it cannot be
         if settings.serve is not None and sys.platform == "win32":
             raise ConfigError("--serve needs process groups, which this system does not have", "use --server K=URL")
+        if settings.serve is not None and "{k}" not in settings.serve:
+            note("--serve has no {k} in it, so the command has to read the draft length from SPEC_PROFILE_K")
         baseline = [] if settings.baseline is None else load_baseline(settings.baseline, loads)
         dataset = _prompts(base)
         folder = SweepFolder(base.artifact_dir or names.default_sweep_folder())
