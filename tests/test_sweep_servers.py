@@ -203,10 +203,12 @@ def test_runs_without_speculation_may_stand_for_k_0(simulate: Simulate, tmp_path
     loads = [Load(LoadKind.CONCURRENCY, 2)]
     (base,) = load_baseline(tmp_path / "plain", loads)
     assert (base.cell.k, base.cell.name, len(base.records)) == (0, "k0-c2-1", 6)
-    with pytest.raises(ConfigError, match="no run at c8"):
+    with pytest.raises(ConfigError, match="no run without speculation at c8"):
         load_baseline(tmp_path / "plain", [*loads, Load(LoadKind.CONCURRENCY, 8)])
-    with pytest.raises(ConfigError, match="was measured with speculation"):
+    with pytest.raises(ConfigError, match="no run without speculation at c2"):
         load_baseline(tmp_path / "other", loads)
+    # Of runs of both kinds, those that drafted are no baseline.
+    assert [run.folder for run in load_baseline(tmp_path, loads)] == [base.folder]
     given = ["sweep", "--server", f"5={drafting}", "--baseline", str(tmp_path / "plain"), *common]
     done = CliRunner().invoke(app, [*given, "--artifact-dir", str(tmp_path / "sweep")], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.stderr

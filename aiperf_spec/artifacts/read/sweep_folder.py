@@ -58,7 +58,7 @@ def load_cell(cell: Cell, folder: Path) -> CellRun:
 def load_baseline(folder: Path, loads: Sequence[Load]) -> list[CellRun]:
     """Return the runs without speculation that are at a folder or beneath it, as cells of k = 0.
 
-    Raises `ConfigError` where a load has none, or a run has drafted.
+    Runs that drafted are left out: a sweep's folder may hold both. Raises `ConfigError` where a load has none.
     """
     found: dict[Load, list[CellRun]] = {load: [] for load in loads}
     for run in find_runs([folder]):
@@ -67,17 +67,21 @@ def load_baseline(folder: Path, loads: Sequence[Load]) -> list[CellRun]:
             load = Load(LoadKind.REQUEST_RATE, known.rate)
         else:
             load = Load(LoadKind.CONCURRENCY, known.concurrency or 1)
-        if load not in found:
-            continue
-        cell = load_cell(Cell(0, load, len(found[load]) + 1), run.path)
-        if any(record.acceptance is not None and record.acceptance.num_draft_tokens for record in cell.records):
-            raise ConfigError(f"--baseline {str(folder)!r}: the run {run.name} was measured with speculation")
-        found[load].append(cell)
+        if load in found:
+            cell = load_cell(Cell(0, load, len(found[load]) + 1), run.path)
+            if not any(map(_drafted, cell.records)):
+                found[load].append(cell)
     if lacking := [load.name for load, runs in found.items() if not runs]:
         raise ConfigError(
-            f"--baseline {str(folder)!r}: no run at {', '.join(lacking)}", "give one run or more at each level"
+            f"--baseline {str(folder)!r}: no run without speculation at {', '.join(lacking)}",
+            "give one run or more at each level",
         )
     return [run for runs in found.values() for run in runs]
+
+
+def _drafted(record: RequestRecord) -> bool:
+    counts = (record.acceptance, record.draft_totals)
+    return any(each is not None and each.num_draft_tokens > 0 for each in counts)
 
 
 def _engine(records: list[RequestRecord]) -> str | None:
