@@ -470,6 +470,10 @@ def test_each_answer_of_several_is_a_request_of_ours(engine: str, finished: int)
     assert alone is not None
     assert (alone.requests_ours, alone.others) == (finished, 0)
     assert "not ours" not in verdict(alone)
+    searched = [replace(several, output_tokens=48, silencing_fields=("use_beam_search",))]
+    tokens = reconcile(searched, measured(recorded(page(5, 10), page(5, 58))))
+    assert tokens is not None
+    assert tokens.others == (0 if engine == "vllm" else 47)
     beside = reconcile(ours, measured(recorded(page(5, 10), page(25, 12 + finished))))
     assert beside is not None
     assert "at least 2 requests were not ours" in verdict(beside)

@@ -44,6 +44,8 @@ class EngineCounters:
     finished_requests: str | None = None
     finished_beyond: int = 0
     """Requests that it counts beside those of the sequences, for each prompt of which a request asks for several."""
+    finished_by_token: frozenset[str] = frozenset()
+    """Fields of the request body for which it counts each token of a sequence as a request."""
     prompt_tokens: str | None = None
     """Prompt tokens that were looked up in the prefix cache."""
     cached_tokens: str | None = None

@@ -45,6 +45,7 @@ class VLLMAdapter(PayloadAdapter):
             accepted_drafts="vllm:spec_decode_num_accepted_tokens",
             accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos",
             finished_requests="vllm:request_success",
+            finished_by_token=frozenset({"use_beam_search"}),
             prompt_tokens="vllm:prefix_cache_queries",
             cached_tokens="vllm:prefix_cache_hits",
             running_requests="vllm:num_requests_running",

@@ -138,10 +138,11 @@ class Requester:
     ) -> RequestRecord:
         responses, id_start = reader.responses, self.id_starts[planned.phase]
         prompts, samples = prompts_and_samples(body)
+        several = prompts > 1 or samples > 1
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
             usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
-            report, drop_reason = self.registry.read(responses, several_sequences=(prompts, samples) != (1, 1))
+            report, drop_reason = self.registry.read(responses, several_sequences=several)
         else:
             moments, usage, engine_timing = Timing(), None, None
             report, drop_reason = None, DropReason.FAILED
@@ -175,7 +176,7 @@ class Requester:
             status=trace.status,
             retried=trace.retried,
             cached_tokens=None if usage is None else usage.cached_tokens,
-            max_tokens=output_limit(body),
+            max_tokens=None if several else output_limit(body),
             finish_reason=finish_reason(responses),
             prompts=prompts,
             samples=samples,

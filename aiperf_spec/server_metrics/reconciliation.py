@@ -101,6 +101,8 @@ def _silence(record: RequestRecord) -> str | None:
 
 
 def _requests_counted(record: RequestRecord, counters: EngineCounters) -> int:
+    if counters.finished_by_token.intersection(record.silencing_fields):
+        return record.prompts * record.samples * max(record.output_tokens or record.max_tokens or 1, 1)
     return record.prompts * (record.samples + (counters.finished_beyond if record.samples > 1 else 0))
 
 

@@ -97,14 +97,14 @@ def prompt_text(body: dict[str, Any]) -> str:
 
 
 def output_limit(body: dict[str, Any]) -> int | None:
-    """Return how many tokens the body lets an answer have; None where it does not say, or asks for several."""
+    """Return how many tokens the body lets an answer have; None where it does not say."""
     limit = next((body[key] for key in MAX_TOKENS_KEYS if key in body), None)
-    return limit if type(limit) is int and not asks_for_several_sequences(body) else None
+    return limit if type(limit) is int else None
 
 
 def prompts_and_samples(body: dict[str, Any]) -> tuple[int, int]:
     """Return how many prompts the body has, and how many sequences (n, best_of) it asks for to each."""
-    several = [number for key in ("n", "best_of") if (number := _number(body.get(key))) > 1]
+    several = [number for key in ("n", "best_of") if key in body and (number := _number(body[key])) > 1]
     samples = math.ceil(min(max(several), _MAX_SAMPLES)) if several else 1
     prompt = body.get("prompt")
     # A list of integers is one prompt of token ids; a list of strings or of lists is a batch.

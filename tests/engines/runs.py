@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from aiperf_spec.profiling import Hooks, ProfileResult, profile_async
 from tests.acceptance_figures import figures_of
 from tests.derive_expected import acceptance_of
 from tests.engines.server import MODEL, Server
+from tests.engines.table import ENGINES
 
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 CODE = "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return a - b\n\ndef mul(a, b):\n"
@@ -76,8 +77,8 @@ def assert_read_from_its_bytes(server: Server, record: RequestRecord) -> dict[st
     return said
 
 
-def summed(records: Iterable[RequestRecord]) -> Counter[str]:
-    """Return the records' figures under the names of the server's counters, as far as they are not zero."""
+def summed(records: Sequence[RequestRecord]) -> Counter[str]:
+    """Return the records' figures under the names of the server's counters, those that it has and are not zero."""
     total: Counter[str] = Counter()
     for record in records:
         if (got := record.acceptance) is None:
@@ -88,7 +89,9 @@ def summed(records: Iterable[RequestRecord]) -> Counter[str]:
         for accepted, steps in got.acceptance_histogram.items():
             for position in range(accepted):
                 total[f"spec_decode_num_accepted_tokens_per_pos[{position}]"] += steps
-    return +total
+    engines = {record.acceptance.engine for record in records if record.acceptance is not None}
+    uncounted = tuple(name for engine in ENGINES if engine.name in engines for name in engine.uncounted)
+    return Counter({name: value for name, value in total.items() if value and not name.startswith(uncounted)})
 
 
 def assert_totals_are_the_servers(records: Iterable[RequestRecord], grown: Counter[str]) -> None:

@@ -21,7 +21,6 @@ from typing import Any
 MODEL = "tiny"
 """What every example calls the model that it serves."""
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-_PORTS = range(8120, 8200)
 _START_SECONDS = 240.0
 _STOP_SECONDS = 20.0
 
@@ -59,6 +58,10 @@ class Engine:
     """What a request asks for to have its acceptance reported."""
     bodies_report: bool = True
     """Whether a body that is no stream brings a record."""
+    uncounted: tuple[str, ...] = ()
+    """How the names of those counters begin that it does not have."""
+    times_itself: bool = True
+    """Whether its responses bring its own timing."""
     stopped_report: bool = True
     """Whether a request that a stop string ended brings a record."""
     too_long: str = ""
@@ -182,15 +185,11 @@ def place(variable: str, what: str, part: str = "") -> Path:
 
 
 def free_port() -> int:
-    for port in _PORTS:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no port of {_PORTS.start} to {_PORTS.stop - 1} is free")
+    """Return a port that nobody has: of those that the system gives out, so that no other tests choose it meanwhile."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 @contextmanager

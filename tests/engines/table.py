@@ -1,5 +1,6 @@
 """The engines that the tests run over; one more is a line here."""
 
+from tests.engines.sglang import SGLANG
 from tests.engines.vllm import VLLM
 
-ENGINES = (VLLM,)
+ENGINES = (VLLM, SGLANG)
