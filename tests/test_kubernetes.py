@@ -149,6 +149,8 @@ def test_a_rehearsal_equals_one_client(simulate: Simulate, tmp_path: Path) -> No
     ran = rehearse(simulator.url, "simulated-model", str(PROMPTS), str(tmp_path / "runs"), options=options)
     assert ran.returncode == 0, ran.stderr
     assert "24 of 24 succeeded" in ran.stdout
+    logs = [log.read_text() for log in (tmp_path / "runs").glob("*.log")]
+    assert all(re.search(r"^profiling starts at 20\S+\+00:00, in \d+ s$", log, re.M) for log in logs)
     assert "30 requests/s, poisson\n" in "\n".join(line.rstrip() for line in ran.stdout.splitlines())
     assert "3 clients as one run, all shares of 3, 8 + 8 + 8 = 24 requests" in ran.stdout
     one = ["--url", simulator.url, "--input-file", str(PROMPTS), "--artifact-dir", str(tmp_path / "one" / "run")]

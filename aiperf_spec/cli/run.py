@@ -23,6 +23,7 @@ from aiperf_spec.config.result_options import RunDisplay
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ExitCode, NoContactError, SpecProfileError, standing_alone
 from aiperf_spec.load.plan import own_requests_of
+from aiperf_spec.load.start import seconds_to_start
 from aiperf_spec.load.stop import Stop
 from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.summary import Summary
@@ -91,6 +92,8 @@ def measure(config: ProfileConfig, settings: ReportSettings, ui: Ui = Ui.AUTO) -
 
         def on_plan(info: RunInfo) -> None:
             display.expect({phase: own_requests_of(config, info.dataset, phase) for phase in Phase})
+            if ui is not Ui.NONE and (left_s := seconds_to_start(config, info.wall_offset_ns)) is not None:
+                stderr().print(Text(f"profiling starts at {config.start_at}, in {left_s:,.0f} s"), soft_wrap=True)
 
         hooks = Hooks(
             on_plan,

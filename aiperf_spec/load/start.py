@@ -1,5 +1,6 @@
 """Wait for the time at which a run starts to profile, under `--start-at`."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -40,6 +41,13 @@ async def wait_for_start(
     with suppress(StoppedError):
         await stop.unless(sleep_until(start_ns, clock))
     return start_ns
+
+
+def seconds_to_start(config: ProfileConfig, wall_offset_ns: int) -> float | None:
+    """Return how long it is until `--start-at`, by the run's own times; None without it."""
+    if config.start_time is None:
+        return None
+    return (start_time_ns(config.start_time) - wall_offset_ns - time.perf_counter_ns()) / NS_PER_S
 
 
 def _passed(config: ProfileConfig, late_s: float) -> ConfigError:
