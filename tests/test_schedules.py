@@ -152,8 +152,11 @@ def test_sglangs_slots_have_one_candidate_each() -> None:
         (sglang_schedule, {"engines": 2}, "data parallelism"),
         (sglang_schedule, {"method": "NGRAM"}, "runs NGRAM"),
         (sglang_schedule, {"method": "EAGLE", "branches": 4}, "--speculative-eagle-topk 4"),
-        *((make, {"ranges": (BatchRange(1, 8, 0),)}, "no speculation") for make in (vllm_schedule, sglang_schedule)),
-        (tensorrt_llm_schedule, {"ranges": (BatchRange(1, 8, 0),)}, "no speculation"),
+        *(
+            (make, {"ranges": (BatchRange(1, 8, 0),)}, "without speculation")
+            for make in (vllm_schedule, sglang_schedule)
+        ),
+        (tensorrt_llm_schedule, {"ranges": (BatchRange(1, 8, 0),)}, "without speculation"),
     ],
 )
 def test_what_an_engine_cannot_take_is_said(

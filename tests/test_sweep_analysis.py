@@ -246,6 +246,8 @@ def test_repeats_that_scatter_widen_the_intervals_of_figures() -> None:
     assert scattered.itl_ms.high is not None
     assert scattered.itl_ms.high - (scattered.itl_ms.value or 0) > 3 * (steady.itl_ms.high - (steady.itl_ms.value or 0))
     assert scattered.throughput.has_interval
+    assert scattered.itl_ms.low is not None
+    assert scattered.itl_ms.low >= 0
     assert scattered.throughput.n == 3
     once = analyse_sweep(timed_sweep(1, latency_ms, (0,), (4,))).points[0].throughput
     assert (once.low, once.reason) == (None, Missing.NO_INTERVAL)

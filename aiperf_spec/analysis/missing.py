@@ -68,6 +68,8 @@ class Missing(StrEnum):
     """The server counted no verify step."""
     COUNTERS_OF_ALL = "counters_of_all"
     """The server's counters do not tell categories apart."""
+    FEW_REPEATS = "fewer_than_3_repeats"
+    """Fewer repeats than their scatter needs to give an interval."""
     NOT_REACHED = "beyond_the_loads"
     """What is looked for lies beyond the loads that were measured."""
     NOT_IN_BOTH = "not_in_both_runs"

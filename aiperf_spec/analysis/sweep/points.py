@@ -112,7 +112,7 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
     itl = _over_repeats(point, pooled_itl)
     # Without speculation every decode step gives one token.
     alone = point.k == 0 and not any(record.acceptance for record in records)
-    steps = missing(Missing.NO_SPREAD, 1.0, itl.n) if alone else _over_repeats(point, tokens_per_decode_step)
+    steps = missing(Missing.NO_SPREAD, 1.0, itl.n) if alone else _over_repeats(point, tokens_per_decode_step, 1.0)
     return Point(
         k=point.k,
         load=point.load,
@@ -125,7 +125,7 @@ def figures_of(point: PointRuns, goals: Sequence[Objective] = ()) -> Point:
         ttft_p50_ms=None if ttft is None else ttft.value("p50"),
         ttft_p99_ms=None if ttft is None else ttft.value("p99"),
         itl_ms=itl,
-        length=_over_repeats(point, length),
+        length=_over_repeats(point, length, 1.0),
         rate=_over_repeats(point, rate),
         tokens_per_step=steps,
         step_time_ms=itl if alone else _over_repeats(point, step_time),
@@ -166,17 +166,22 @@ def _mean(summaries: Sequence[Summary], tag: str) -> Estimate:
     if not values:
         return missing(Missing.NO_RECORDS)
     if len(values) < MIN_REPEATS:
-        return missing(Missing.FEW_RUNS if len(values) > 1 else Missing.NO_INTERVAL, fmean(values), len(values))
+        return missing(Missing.FEW_REPEATS if len(values) > 1 else Missing.NO_INTERVAL, fmean(values), len(values))
     error = stdev(values) / math.sqrt(len(values))
     return estimate(fmean(values), error, len(values), len(values) - 1, fewest=MIN_REPEATS).within(lowest=0)
 
 
-def _over_repeats(point: PointRuns, figure: Callable[[Sequence[RequestRecord]], Estimate]) -> Estimate:
-    """Return a pooled figure of all repeats, its interval the wider one: over prompts, or of the repeats' scatter."""
+def _over_repeats(
+    point: PointRuns, figure: Callable[[Sequence[RequestRecord]], Estimate], lowest: float = 0.0
+) -> Estimate:
+    """Return a pooled figure of all repeats, its interval the wider one: over prompts, or of the repeats' scatter.
+
+    It is no lower than `lowest`, which the figure cannot be.
+    """
     pooled = figure(point.all_records)
     values = [value for records in point.records.values() if (value := figure(records).value) is not None]
     if pooled.value is None or pooled.low is None or pooled.high is None or len(values) < MIN_REPEATS:
         return pooled
     reach = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     low, high = min(pooled.low, pooled.value - reach), max(pooled.high, pooled.value + reach)
-    return replace(pooled, low=low, high=high)
+    return replace(pooled, low=low, high=high).within(lowest)
