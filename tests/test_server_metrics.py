@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.adapters.registry import load_registry
+from aiperf_spec.adapters.registry import known_engines, load_registry
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import evaluate
 from aiperf_spec.analysis.missing import Missing
@@ -433,6 +433,16 @@ def test_where_steps_may_overlap_tokens_give_bounds_and_nothing_to_compare(draft
     assert (gate.passed, gate.reason) == (False, Missing.COUNTERS_BOUND_ONLY)
     twice = counted.with_other(ServerAcceptance(10, None, 5))
     assert (twice.accepted, twice.least, twice.steps) == (233, 216, 228)
+
+
+def test_a_drafter_whose_steps_give_two_tokens_more_is_counted_so() -> None:
+    page = {"speculative_algorithm": "UNO", "disable_overlap_schedule": True}
+    uno = known_engines()["sglang"].drafter.read("sglang", page)
+    assert uno is not None
+    found = reconcile(sglang_records(), sglang_metrics(realtime_tokens=218), uno)
+    assert found is not None
+    assert found.agreement is Agreement.EXACT
+    assert found.accepted_bounds == (219, 219)
 
 
 def test_a_request_that_was_aborted_leaves_bounds() -> None:

@@ -159,6 +159,8 @@ class DrafterFields:
     branches: str | None = None
     verified: str | None = None
     adaptive: str | None = None
+    bonus_tokens: Mapping[str, int] = field(default_factory=dict)
+    """How many tokens a verify step gives beside accepted ones, for methods (in capitals) where it is not one."""
     overlap_off: str | None = None
     """A key that is true where a step begins after the one before it has ended; see `ServerDrafter.overlaps`."""
     chains: frozenset[str] = frozenset()
@@ -191,6 +193,7 @@ class DrafterFields:
             branches=branches,
             verified=verified,
             adaptive=self.adaptive is not None and settings.get(self.adaptive) is True,
+            bonus_tokens=self.bonus_tokens.get(method.upper(), 1),
             overlaps=self.overlap_off is None or settings.get(self.overlap_off) is not True,
             drafts_chains=method.upper() in self.chains,
         )

@@ -39,6 +39,8 @@ class SGLangAdapter(PayloadAdapter):
             branches="speculative_eagle_topk",
             verified="speculative_num_draft_tokens",
             adaptive="speculative_adaptive",
+            # It counts two tokens of each step as none of its draft's.
+            bonus_tokens={"UNO": 2},
             overlap_off="disable_overlap_schedule",
             # NGRAM drafts trees, DFLASH, DSPARK and UNO blocks.
             chains=frozenset({"EAGLE", "EAGLE3", "NEXTN", "FROZEN_KV_MTP", "STANDALONE"}),

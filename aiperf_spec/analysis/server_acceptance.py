@@ -89,19 +89,19 @@ def server_acceptance(reconciliation: Reconciliation | None) -> ServerAcceptance
 
 
 def accepted_by_tokens(
-    steps: int, emitted: int, *, completion: int | None, finished: int | None, exact: bool
+    bonus: int, emitted: int, *, completion: int | None, finished: int | None, exact: bool
 ) -> tuple[int, int] | None:
-    """Return the bounds of the accepted draft tokens: all that steps emitted, less one a step, and no more.
+    """Return the bounds of the accepted draft tokens: all that steps emitted, less the `bonus` ones, and no more.
 
     That is exact where `exact` says that each step counted was one of a finished request, and counted once. Else it is
     the greatest number; the tokens of finished requests give the least, for one a request came before all steps, and
     those beyond a limit or a stop string were cut off. None where they are not known.
     """
     if exact:
-        return emitted - steps, emitted - steps
+        return emitted - bonus, emitted - bonus
     if completion is None or finished is None:
         return None
-    return max(completion - finished - steps, 0), emitted - steps
+    return max(completion - finished - bonus, 0), emitted - bonus
 
 
 def by_tokens(steps: int, bounds: tuple[int, int]) -> ServerAcceptance | Missing:

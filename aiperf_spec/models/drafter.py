@@ -25,6 +25,8 @@ class ServerDrafter:
     """Tokens that a step verifies: those of the draft, and the one before them."""
     adaptive: bool = False
     """Whether the draft length changes as the server runs."""
+    bonus_tokens: int = 1
+    """Tokens that a verify step gives beside the accepted ones of its draft."""
     overlaps: bool = True
     """Whether it may begin a step before it knows which requests the last one ended: counters of steps that run then
     hold one too many for each request."""

@@ -70,8 +70,10 @@ def reconcile(
     counts += _positions(histogram, counters.accepted_per_position, found)
     settled = all(endpoint.settled for endpoint in metrics.endpoints)
     # A request that was aborted, or is still under way, had steps that are counted as such only where it finishes.
-    exact = settled and drafter is not None and drafter.engine == engine and not drafter.overlaps
-    bounds = _accepted_bounds(counters, found, exact=exact and not _grown(found.get(counters.aborted_requests or "")))
+    drafter = drafter if drafter is not None and drafter.engine == engine else None
+    aborted = _grown(found.get(counters.aborted_requests or ""))
+    exact = settled and drafter is not None and not drafter.overlaps and not aborted
+    bounds = _accepted_bounds(counters, found, 1 if drafter is None else drafter.bonus_tokens, exact=exact)
     if bounds is not None and counters.emitted_tokens is not None and bounds[0] == bounds[1]:
         counts.append(ReconciledCount(CountName.ACCEPTED, counters.emitted_tokens, accepted, bounds[0]))
     return Reconciliation(
@@ -107,7 +109,7 @@ def _requests_counted(record: RequestRecord, counters: EngineCounters) -> int:
 
 
 def _accepted_bounds(
-    counters: EngineCounters, found: Mapping[str, MetricFigures], *, exact: bool
+    counters: EngineCounters, found: Mapping[str, MetricFigures], bonus: int, *, exact: bool
 ) -> tuple[int, int] | None:
     tokens, steps = found.get(counters.emitted_tokens or ""), _grown(found.get(counters.verify_steps or ""))
     if tokens is None or steps is None:
@@ -117,7 +119,7 @@ def _accepted_bounds(
         return None
     names = (counters.completion_tokens, counters.finished_requests)
     completion, finished = (_grown(found.get(name or "")) for name in names)
-    return accepted_by_tokens(steps, emitted, completion=completion, finished=finished, exact=exact)
+    return accepted_by_tokens(bonus * steps, emitted, completion=completion, finished=finished, exact=exact)
 
 
 def _grown(metric: MetricFigures | None) -> int | None:
