@@ -1,10 +1,12 @@
 """Print how often a sweep tells what was planted in the simulator: the best k, where each pays, what never does.
 
-    python tests/bench/sweep_truth.py [--seeds 20] [--first 1] [--at-once 2] [--folder FOLDER]
+    python tests/bench/sweep_truth.py [--seeds 20] [--first 1] [--repeat 1] [--at-once 2] [--folder FOLDER]
 
 For each seed, `spec-profile sweep --serve` measures simulators of which a step costs more with the draft length and
 with the batch, and then ones of which drafting costs too much at any load. The truth is that of many such runs, played
-in virtual time: the same draws and costs without a network, a clock or a client. About 80 s a seed.
+in virtual time: the same draws and costs without a network, a clock or a client. About 80 s a seed and repeat.
+On a machine that is busy with other things, a cell now and then is measured at less load than was asked for, which
+a single repeat cannot tell: give three.
 """
 
 from __future__ import annotations
@@ -108,10 +110,13 @@ class Told:
     never: dict[str, Any]
 
 
-def swept(seed: int, folder: Path) -> Told:
+def swept(seed: int, folder: Path, repeat: int) -> Told:
     """Measure both sweeps of a seed."""
     made = []
-    for name, costs, lengths, loads in (("pays", PAYS, LENGTHS, LOADS), ("never", NEVER, (0, 2), (1, 8))):
+    for name, costs, lengths, loads, times in (
+        ("pays", PAYS, LENGTHS, LOADS, repeat),
+        ("never", NEVER, (0, 2), (1, 8), 1),
+    ):
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
@@ -120,7 +125,8 @@ def swept(seed: int, folder: Path) -> Told:
         words = shlex.split(
             f"{program} sweep -u http://127.0.0.1:{port} --k {','.join(map(str, lengths))} "
             f"--concurrency {','.join(map(str, loads))} --request-count {REQUESTS} --max-tokens {TOKENS} "
-            f"--temperature 0 --extra-inputs ignore_eos:true --random-seed {seed} --settle-time 0.3 --ui none"
+            f"--temperature 0 --extra-inputs ignore_eos:true --random-seed {seed} --settle-time 0.3 --ui none "
+            f"--repeat {times}"
         )
         serve = f"exec {program} simulate --port {port} --num-spec-tokens {{k}} --seed {seed} {options}"
         there = folder / f"{name}-{seed}"
@@ -137,7 +143,7 @@ def swept(seed: int, folder: Path) -> Told:
 def main() -> None:
     """Measure, and print the truth beside what was told."""
     parser = argparse.ArgumentParser()
-    for name, default in (("--seeds", 20), ("--first", 1), ("--at-once", 2)):
+    for name, default in (("--seeds", 20), ("--first", 1), ("--repeat", 1), ("--at-once", 2)):
         parser.add_argument(name, type=int, default=default)
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
@@ -148,7 +154,9 @@ def main() -> None:
     print("true speed-ups:", {f"k {k} at {load}": round(value, 3) for (k, load), value in truth.items() if k})
     print("true best k:", best, "true crossings:", crossings, flush=True)
     with ThreadPoolExecutor(given.at_once) as pool:
-        told = list(pool.map(lambda seed: swept(seed, folder), range(given.first, given.first + given.seeds)))
+        told = list(
+            pool.map(lambda seed: swept(seed, folder, given.repeat), range(given.first, given.first + given.seeds))
+        )
     named = wrong = held = crossed = never = 0
     errors, widths = [], []
     for each in told:
@@ -163,7 +171,7 @@ def main() -> None:
             held += true is not None and found is not None and (low or 0) <= true <= (high or math.inf)
             widths += [high / low] if low and high else []
         never += [payoff["comes_to"] for payoff in each.never["pays"]] == ["never pays here"]
-        errors += predicted_errors(folder / f"pays-{each.seed}")
+        errors += predicted_errors(folder / f"pays-{each.seed}", given.repeat)
     seeds = len(told)
     print(f"best k: named alone and right {named} of {seeds * len(LOADS)}, wrong {wrong}")
     print(
@@ -174,13 +182,18 @@ def main() -> None:
     print(f"economy against full measurement: median error {median(absolute):.1%}, largest {absolute[-1]:.1%}")
 
 
-def predicted_errors(folder: Path) -> list[float]:
+def predicted_errors(folder: Path, repeats: int) -> list[float]:
     """Return the relative errors of what the economy predicts from k = 0 and the largest k of a sweep's own cells."""
     from aiperf_spec.analysis.sweep.sweep import analyse_sweep
     from aiperf_spec.artifacts.read.sweep_folder import load_cell
     from aiperf_spec.models.sweep import Cell, Load, LoadKind
 
-    cells = [Cell(k, Load(LoadKind.CONCURRENCY, load)) for k in LENGTHS for load in LOADS]
+    cells = [
+        Cell(k, Load(LoadKind.CONCURRENCY, load), repeat)
+        for k in LENGTHS
+        for load in LOADS
+        for repeat in range(1, repeats + 1)
+    ]
     found = analyse_sweep([load_cell(cell, folder / cell.name) for cell in cells], economy_lengths=LENGTHS).economy
     assert found is not None
     return [error for each in found.predictions if (error := each.error) is not None]
