@@ -41,7 +41,7 @@ _DOCTOR_TIMEOUT = replace(OPTIONS["request_timeout_seconds"], default=60.0)
 _SWEPT = [
     replace(each, help=SWEEP_FOLDER) if each.name == "artifact_dir" else each
     for each in _RUN
-    if (each.name in declared(RunOptions) or each.name == "goodput")
+    if (each.name in declared(RunOptions) or each.name in ("goodput", "assume_chain"))
     and each.name not in NOT_IN_SWEEPS | declared(SweepOptions).keys()
 ]
 _ASKED = ("url", "model", "endpoint_type", "api_key", "headers", "ca_file", "insecure")

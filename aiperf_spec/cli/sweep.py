@@ -68,7 +68,7 @@ def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, 
             measured.measure(cells)
             if settings.economy and stop.signal is None:
                 runs = [*baseline, *_runs(folder, cells)]
-                winners = predict(runs, settings.lengths).winners
+                winners = predict(runs, settings.lengths, assume_chain=report.assume_chain).winners
                 more = [Cell(k, load, repeat) for repeat in range(1, settings.repeat + 1) for load, k in winners]
                 more.sort(key=lambda cell: (cell.repeat, cell.k or 0))
                 cells = [*cells, *more]
@@ -118,6 +118,7 @@ def _analysis(
         slos=slos,
         goals=objectives(report.goodput),
         economy_lengths=settings.lengths if settings.economy else (),
+        assume_chain=report.assume_chain,
     )
 
 
