@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.load.cells import cell_config, loads_of, planned_cells
-from aiperf_spec.models.sweep import Cell, Load, LoadKind
+from aiperf_spec.load.cells import cell_config, load_shortfall, loads_of, planned_cells
+from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
 from aiperf_spec.render.sweep_progress import SweepProgress, cell_lines, described, seconds_left
+from tests.records import record
 
 
 def at(concurrency: float) -> Load:
@@ -72,6 +75,22 @@ def test_levels_keep_the_order_in_which_they_were_given() -> None:
 def test_levels_that_make_no_sweep_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SweepSettings.create(**values)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "late_ms", "shortfall"),
+    [(4, 1, None), (4, 10, pytest.approx(4 / 1.1, abs=0.1)), (1, 10, pytest.approx(1 / 1.1, abs=0.01))],
+)
+def test_a_client_that_sends_late_has_less_in_flight(concurrency: int, late_ms: int, shortfall: object) -> None:
+    records = []
+    for index in range(10 * concurrency):
+        start = (index // concurrency) * (100 + late_ms) + (index % concurrency) * 20
+        records.append(record(index, start=start, contents=(10, 99), tokens=9))
+    run = CellRun(cell=Cell(2, at(concurrency)), records=records)
+    assert load_shortfall(run) == shortfall
+    # Of too few requests, most are the beginning and the end; a rate sets no number in flight.
+    assert load_shortfall(replace(run, records=records[: 2 * concurrency])) is None
+    assert load_shortfall(replace(run, cell=Cell(2, Load(LoadKind.REQUEST_RATE, concurrency)))) is None
 
 
 def test_what_is_left_takes_what_others_took_at_its_load() -> None:
