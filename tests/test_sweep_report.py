@@ -118,3 +118,8 @@ def test_a_load_without_its_baseline_says_so() -> None:
     text = shown(sweep_report(analyse_sweep([cell for cell in cells if cell.cell.name != "k0-c8-1"])), 120)
     assert "At concurrency 8 there is no cell of k = 0 to compare with." in text
     assert "8  4   –         –              –" in text
+
+
+def test_categories_of_few_prompts_are_not_shown() -> None:
+    cells = timed_sweep(4, lambda k, at: 10.0 if not k else 6.0, (0, 4), (1,), prompts=8, categories=("a", "b"))
+    assert "Best k of each category" not in shown(sweep_report(analyse_sweep(cells)), 100)

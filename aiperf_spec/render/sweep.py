@@ -44,7 +44,7 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
         notes = ["Between two loads, the logarithm of the speed-up is taken to be straight in that of the load."]
         crossing = any(payoff.crossover is not None for payoff in answers.payoffs)
         yield titled("Where each k pays", payoffs_table(answers), notes if crossing else ())
-    if answers.choices and len(analysis.categories) > 1:
+    if analysis.has_judged_categories:
         yield titled(
             "Best k of each category", categories_table(analysis), ["In parentheses: no difference shown to these."]
         )

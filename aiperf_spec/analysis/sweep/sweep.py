@@ -57,6 +57,12 @@ class SweepAnalysis:
         """How often the point was run that was run least often; 0 without a point."""
         return min((point.repeats for point in self.points), default=0)
 
+    @property
+    def has_judged_categories(self) -> bool:
+        """Whether there are several categories, and prompts enough in some of them to judge a draft length."""
+        judged = any(choice.judged for answers in self.categories.values() for choice in answers.choices)
+        return len(self.categories) > 1 and judged
+
     def point(self, load: Load, k: int | None) -> Point | None:
         """Return a point; None where it was not measured."""
         return next((point for point in self.points if (point.load, point.k) == (load, k)), None)

@@ -117,7 +117,7 @@ def _figures(analysis: SweepAnalysis) -> Group:
 
 
 def _categories(analysis: SweepAnalysis) -> Group:
-    if len(analysis.categories) < 2 or not analysis.answers.choices:
+    if not analysis.has_judged_categories:
         return Group()
     lengths = [payoff.k for payoff in analysis.answers.payoffs]
     maps = [
