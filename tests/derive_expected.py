@@ -181,7 +181,10 @@ def expected_of(path: Path) -> dict[str, Any]:
         "reasoning": "".join(reasoning for _, reasoning in texts),
         "usage": usage and [usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]],
     }
-    return {**row, **acceptance_of(engine, request, events)}
+    acceptance = acceptance_of(engine, request, events)
+    if engine == "llama_cpp" and acceptance.get("drop") == "multi_sequence":
+        row["whole_usage"] = False  # each sequence has its own
+    return {**row, **acceptance}
 
 
 def main() -> None:

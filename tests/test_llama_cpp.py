@@ -156,6 +156,15 @@ def test_none_of_the_events_is_merged_away(size: int) -> None:
     assert (report.per_step_accepted, report.per_step_drafted) == ((1,) * 40, (3,) * 40)
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_usage_of_one_of_several_sequences_is_nobodys(several: bool) -> None:
+    registry = AdapterRegistry(BUILT_IN)
+    responses = [ParsedResponse(at, spec_decode_stats=timings((30, 9, 4)), usage=Usage(9, 30)) for at in range(2)]
+    assert registry.usage(responses, several_sequences=several) == (None if several else Usage(9, 30))
+    vllm = [ParsedResponse(1, usage=Usage(9, 60))]
+    assert registry.usage(vllm, several_sequences=several) == Usage(9, 60)
+
+
 def test_a_field_of_another_version_is_named_once() -> None:
     registry = AdapterRegistry(BUILT_IN)
     event = {"choices": [{"index": 0, "text": "a"}], "timings": {**timings((9, 10, 4)), "tree_width": 4}}

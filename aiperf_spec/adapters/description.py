@@ -220,6 +220,8 @@ class EngineDescription:
     stop string". Of `stop` only answers that finished so are meant."""
     reports_on_usage_chunk: bool = False
     """Whether a stream reports only where usage is asked for."""
+    usage_of_one_sequence: bool = False
+    """Whether usage counts the tokens of one sequence where a request asks for several."""
     drafts_chains: bool = False
     """Whether its drafts are chains, unless records show otherwise: then shorter drafts can be modelled."""
     version_path: str = "/version"

@@ -43,6 +43,8 @@ class LlamaCppAdapter:
         enable_speculation="start llama-server with a drafter, such as --spec-type ngram-simple, or --model-draft "
         "FILE.gguf --spec-type draft-simple",
         request_inputs={"timings_per_token": True},
+        # Of a stream each sequence has its own usage; a body has that of the first.
+        usage_of_one_sequence=True,
         drafts_chains=True,
         version_path="/props",
         version_key="build_info",

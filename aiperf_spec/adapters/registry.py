@@ -25,7 +25,7 @@ from aiperf_spec.adapters.vllm import VLLMAdapter
 from aiperf_spec.errors import PluginError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
-from aiperf_spec.models.response import ParsedResponse
+from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
 from aiperf_spec.models.run import ServerTiming
 
 ENTRY_POINT_GROUP = "aiperf_spec.spec_decode_adapter"
@@ -118,6 +118,16 @@ class AdapterRegistry:
                 if engine.timing is not None and sent is not None and (found := engine.timing.read(sent)) is not None:
                     return found
         return None
+
+    def usage(self, responses: list[ParsedResponse], *, several_sequences: bool) -> Usage | None:
+        """Return the last usage that was reported; None where the engine counted one of several sequences alone."""
+        if several_sequences:
+            reporting = [response for response in responses if response.spec_decode_stats]
+            for adapter in self.adapters if reporting else ():
+                described = adapter.description
+                if described is not None and described.usage_of_one_sequence and self._claims(adapter, reporting):
+                    return None
+        return last_usage(responses)
 
     @property
     def warnings(self) -> list[str]:

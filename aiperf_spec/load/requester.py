@@ -23,7 +23,7 @@ from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
-from aiperf_spec.models.response import ParsedResponse, Usage, last_usage
+from aiperf_spec.models.response import ParsedResponse, Usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths, parse_event
 from aiperf_spec.wire.outcome import Timing, answer_pieces, finish_reason, request_failure, timing, unread_fields
@@ -141,7 +141,9 @@ class Requester:
         several = prompts > 1 or samples > 1
         if error is None:
             moments = timing(responses, is_stream=reader.is_stream and self.config.streaming)
-            usage, engine_timing = last_usage(responses), self.registry.server_timing(responses)
+            usage = self.registry.usage(responses, several_sequences=several)
+            # An engine that times each sequence sends the figures of one, or those of the last.
+            engine_timing = None if several else self.registry.server_timing(responses)
             report, drop_reason = self.registry.read(responses, several_sequences=several)
         else:
             moments, usage, engine_timing = Timing(), None, None

@@ -68,8 +68,6 @@ class Engine:
     """What it says of a prompt that does not fit."""
     what_if_error: Mapping[str, float] = field(default_factory=dict)
     """How far an estimate of shorter drafts may be off, by drafter."""
-    tools: Setup | None = None
-    """How its server is started for tool calls; None where they cannot be had."""
     reasoning: Callable[[Path], Setup] | None = None
     """Returns how it is started for all its answers to be reasoning; may write a model into a folder."""
 

@@ -51,9 +51,15 @@ async def test_a_record_is_what_its_bytes_say(server: Server, tmp_path: Path, en
 @pytest.mark.parametrize(
     ("endpoint", "several"),
     [
-        pytest.param("chat", {"extra_inputs": {"n": 2, "seed": 7}, "temperature": 1}, id="chat-n"),
-        pytest.param("completions", {"extra_inputs": {"n": 2, "seed": 7}, "temperature": 1}, id="completions-n"),
-        pytest.param("completions", {"batch_size_text": 2}, id="completions-prompts"),
+        pytest.param("chat", {"extra_inputs": {"n": 2, "seed": 7, "ignore_eos": True}, "temperature": 1}, id="chat-n"),
+        pytest.param(
+            "completions",
+            {"extra_inputs": {"n": 2, "seed": 7, "ignore_eos": True}, "temperature": 1},
+            id="completions-n",
+        ),
+        pytest.param(
+            "completions", {"batch_size_text": 2, "extra_inputs": {"ignore_eos": True}}, id="completions-prompts"
+        ),
     ],
 )
 async def test_several_sequences_have_no_record(
@@ -64,6 +70,7 @@ async def test_several_sequences_have_no_record(
     [record] = (await profiled(server, input_file=file, max_tokens=24, **settings)).records
     assert assert_read_from_its_bytes(server, record) == {"drop": "multi_sequence"}
     assert (record.acceptance, record.draft_totals, record.server_timing) == (None, None, None)
+    assert record.output_tokens in (None, 2 * 24)
 
 
 @streamed_or_not

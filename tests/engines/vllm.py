@@ -61,6 +61,5 @@ VLLM = Engine(
     stopped_report=False,
     too_long="2048",
     what_if_error={"draft": 0.01, "ngram": 0.07},
-    tools=Setup("ngram", 5, (*DETAILED, "--enable-auto-tool-choice", "--tool-call-parser", "hermes")),
     reasoning=_reasoning,
 )
