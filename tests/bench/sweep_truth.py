@@ -30,6 +30,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from aiperf_spec.analysis.sweep.sweep import analyse_sweep
+from aiperf_spec.artifacts.read.sweep_folder import load_cell
+from aiperf_spec.load.cells import load_shortfall
+from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
 from aiperf_spec.simulator import SimulatorConfig
 from aiperf_spec.simulator.drafter import Draw, digest, draw_sequence
 from aiperf_spec.simulator.text import CATEGORY_ACCEPTANCE, guess_category
@@ -157,7 +161,7 @@ def main() -> None:
         told = list(
             pool.map(lambda seed: swept(seed, folder, given.repeat), range(given.first, given.first + given.seeds))
         )
-    named = wrong = held = crossed = never = 0
+    named = wrong = held = crossed = never = spoilt = 0
     errors, widths = [], []
     for each in told:
         for choice in each.pays["best"]:
@@ -168,33 +172,45 @@ def main() -> None:
             true, found = crossings[payoff["k"]], payoff["crossover"]
             crossed += 1
             low, high = (found or {}).get("low"), (found or {}).get("high")
-            held += true is not None and found is not None and (low or 0) <= true <= (high or math.inf)
+            right = true is not None and found is not None and (low or 0) <= true <= (high or math.inf)
+            held += right
+            if not right:
+                less = short_cells(folder / f"pays-{each.seed}", given.repeat)
+                spoilt += bool(less)
+                print(f"seed {each.seed}: k {payoff['k']} told {low} to {high}; cells at less load: {less or 'none'}")
             widths += [high / low] if low and high else []
         never += [payoff["comes_to"] for payoff in each.never["pays"]] == ["never pays here"]
         errors += predicted_errors(folder / f"pays-{each.seed}", given.repeat)
     seeds = len(told)
     print(f"best k: named alone and right {named} of {seeds * len(LOADS)}, wrong {wrong}")
     print(
-        f"crossover within its interval: {held} of {crossed}; its ends are {median(widths):.2f} apart (ratio, median)"
+        f"crossover within its interval: {held} of {crossed} (others beside cells at less load: {spoilt}); "
+        f"its ends are {median(widths):.2f} apart (ratio, median)"
     )
     print(f"'never pays here' said: {never} of {seeds}")
     absolute = sorted(map(abs, errors))
     print(f"economy against full measurement: median error {median(absolute):.1%}, largest {absolute[-1]:.1%}")
 
 
-def predicted_errors(folder: Path, repeats: int) -> list[float]:
-    """Return the relative errors of what the economy predicts from k = 0 and the largest k of a sweep's own cells."""
-    from aiperf_spec.analysis.sweep.sweep import analyse_sweep
-    from aiperf_spec.artifacts.read.sweep_folder import load_cell
-    from aiperf_spec.models.sweep import Cell, Load, LoadKind
-
+def cells_of(folder: Path, repeats: int) -> list[CellRun]:
+    """Return the cells of a sweep's folder."""
     cells = [
         Cell(k, Load(LoadKind.CONCURRENCY, load), repeat)
         for k in LENGTHS
         for load in LOADS
         for repeat in range(1, repeats + 1)
     ]
-    found = analyse_sweep([load_cell(cell, folder / cell.name) for cell in cells], economy_lengths=LENGTHS).economy
+    return [load_cell(cell, folder / cell.name) for cell in cells]
+
+
+def short_cells(folder: Path, repeats: int) -> list[str]:
+    """Return the cells in which the client kept less in flight than was asked for, as the sweep says too."""
+    return [run.cell.name for run in cells_of(folder, repeats) if load_shortfall(run) is not None]
+
+
+def predicted_errors(folder: Path, repeats: int) -> list[float]:
+    """Return the relative errors of what the economy predicts from k = 0 and the largest k of a sweep's own cells."""
+    found = analyse_sweep(cells_of(folder, repeats), economy_lengths=LENGTHS).economy
     assert found is not None
     return [error for each in found.predictions if (error := each.error) is not None]
 
