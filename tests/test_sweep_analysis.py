@@ -22,6 +22,7 @@ from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.metrics.latency import content_span_ns
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
 from aiperf_spec.models.sweep import Cell, CellRun
+from aiperf_spec.render.sweep_sentences import sentences
 from tests.simulated_sweeps import drafted_sweep, load, timed, timed_sweep
 
 TOKENS = {0: 1.0, 2: 1.8, 4: 2.2, 6: 2.3}
@@ -327,3 +328,17 @@ def test_categories_are_judged_by_themselves() -> None:
         assert found is not None
         assert found.speed_up.n == 10
         assert found.verdict is Verdict.FASTER
+
+
+def test_a_step_that_is_quicker_with_a_draft_than_without_is_not_to_be_trusted() -> None:
+    def step_ms(k: int, value: float) -> float:
+        return 10.0 if k == 2 and value == 4 else 20.0 + k
+
+    found = analyse_sweep(drafted_sweep(1, step_ms, [0, 2, 4], [1, 4], prompts=12))
+    assert [(point.load, point.k) for point in found.quick_steps] == [(load(4), 2)]
+    assert list(sentences(found))[-1].startswith(
+        "Not to be trusted: k 2 at concurrency 4. A decode step took less time"
+    )
+    honest = analyse_sweep(drafted_sweep(1, lambda k, value: 20.0 + k, [0, 2, 4], [1, 4], prompts=12))
+    assert honest.quick_steps == []
+    assert not any("trusted" in sentence for sentence in sentences(honest))

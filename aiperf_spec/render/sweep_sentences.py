@@ -42,6 +42,16 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
         yield _slo(analysis.slo)
     if analysis.economy is not None:
         yield _economy(analysis.economy)
+    if quick := analysis.quick_steps:
+        where = "; ".join(
+            f"k {_listed([str(point.k) for point in quick if point.load == load])} at {load_text(load)}"
+            for load in analysis.loads
+            if any(point.load == load for point in quick)
+        )
+        yield (
+            f"Not to be trusted: {where}. A decode step took less time there than one without a draft, which no draft "
+            "can do: the machine or the server was in another state. Measure again, with --repeat 3."
+        )
 
 
 def _best(analysis: SweepAnalysis) -> str:

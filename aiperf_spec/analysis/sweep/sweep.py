@@ -12,7 +12,10 @@ from aiperf_spec.analysis.sweep.economy import Economy, economy
 from aiperf_spec.analysis.sweep.points import Point, PointRuns, figures_of, points_of
 from aiperf_spec.analysis.sweep.slo import SloAnswer, slo_answer
 from aiperf_spec.metrics.goodput import Objective
-from aiperf_spec.models.sweep import Cell, CellRun, Load
+from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
+
+_QUICK = 0.85
+"""The share of the time of a step without a draft below which one with a draft is too quick to be true."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,6 +65,23 @@ class SweepAnalysis:
         """Whether there are several categories, and prompts enough in some of them to judge a draft length."""
         judged = any(choice.judged for answers in self.categories.values() for choice in answers.choices)
         return len(self.categories) > 1 and judged
+
+    @property
+    def quick_steps(self) -> list[Point]:
+        """The points of which a decode step took clearly less time than one of k = 0 at the same load.
+
+        A step that verifies a draft computes more than one without: the speed-up is then one of the machine's or the
+        server's state, and not of speculation. At a rate of requests a faster server has smaller batches, so its steps
+        may be quicker.
+        """
+        found = []
+        for point in self.points:
+            base, own = self.point(point.load, 0), point.step_time_ms.value
+            plain = None if base is None else base.step_time_ms.value
+            closed = point.load.kind is LoadKind.CONCURRENCY
+            if closed and point.k and own is not None and plain is not None and own < _QUICK * plain:
+                found.append(point)
+        return found
 
     def point(self, load: Load, k: int | None) -> Point | None:
         """Return a point; None where it was not measured."""
