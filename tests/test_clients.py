@@ -68,6 +68,8 @@ def test_answers_that_tell_nothing() -> None:
     [
         ({"date": formatdate(NOW + 60, usegmt=True)}, 61),
         ({"date": formatdate(NOW, usegmt=True)}, 0),
+        # Without a zone, as RFC 5322 has it, it is UTC all the same.
+        ({"date": formatdate(NOW + 60, usegmt=True).replace("GMT", "-0000")}, 61),
         ({"date": "yesterday"}, None),
         ({"date": formatdate(NOW, usegmt=True), "age": "60"}, None),
     ],
@@ -170,12 +172,12 @@ def test_a_missing_share_is_said(write: Write) -> None:
     write(0, of=4)
     result = pooled(write(2, of=4))
     assert result.exit_code == 0
-    assert "2 shares of 4 are missing (1/4, 3/4)" in words(result.stderr)
+    assert "missing: 2 shares of 4 (1/4, 3/4)" in words(result.stderr)
     assert "2 clients as one run, 2 shares of 4 missing, 3 + 3 = 6 requests" in words(result.stdout)
     # One client alone is not the run either.
     (alone,) = [path for path in write(1, of=9).parent.iterdir() if path.name == "client-2"]
     shown = CliRunner().invoke(app, ["report", str(alone), "--pool"], env={"COLUMNS": "200"})
-    assert "8 shares of 9 are missing (0/9, 2/9, 3/9, 4/9, 5/9, ...)" in words(shown.stderr)
+    assert "missing: 8 shares of 9 (0/9, 2/9, 3/9, 4/9, 5/9, ...)" in words(shown.stderr)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ def test_a_killed_client_has_its_share_in_its_configuration(write: Write) -> Non
     (folder / "profile_export_aiperf.json").unlink()
     assert RunFolder(folder).model == "m"
     result = pooled(folder)
-    assert "1 share of 3 are missing (2/3)" in words(result.stderr)
+    assert "missing: 1 share of 3 (2/3)" in words(result.stderr)
     assert "4 + 4 = 8 requests" in words(result.stdout)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from aiperf_spec.client.client import Client
@@ -32,5 +33,6 @@ async def read_clock(server: Server, client: Client, wall: Callable[[], int] = t
             date = parsedate_to_datetime(page.headers.get("date", ""))
         except ValueError:
             return None
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)  # RFC 5322's -0000
         answers.append(DatedAnswer(asked_ns, came_ns, round(date.timestamp())))
     return clock_offset(answers)
