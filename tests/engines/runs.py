@@ -41,7 +41,7 @@ def write_rows(folder: Path, *rows: dict[str, Any]) -> Path:
 async def profiled(server: Server, hooks: Hooks | None = None, **settings: Any) -> ProfileResult:
     """Profile at temperature 0, every event kept, with acceptance asked for."""
     given: dict[str, Any] = {"temperature": 0, "max_tokens": 48, "model": MODEL, "use_server_token_count": True}
-    given |= {"request_timeout_seconds": 120, **settings}
+    given |= {"request_timeout_seconds": 300, **settings}
     given["extra_inputs"] = {**server.engine.inputs, **settings.get("extra_inputs", {})}
     config = ProfileConfig(url=server.url, export_level=ExportLevel.RAW, **given)
     return await profile_async(config, hooks or Hooks())

@@ -58,6 +58,8 @@ class Engine:
     """What a request asks for to have its acceptance reported."""
     bodies_report: bool = True
     """Whether a body that is no stream brings a record."""
+    still_seconds: float = 0.2
+    """How long its counters have to stay the same: where `idle` cannot tell, longer than its slowest step."""
     uncounted: tuple[str, ...] = ()
     """How the names of those counters begin that it does not have."""
     times_itself: bool = True
@@ -156,7 +158,7 @@ class Server:
             if now == before and self.engine.idle(page):
                 return now
             before = now
-            time.sleep(0.2)
+            time.sleep(self.engine.still_seconds)
         raise RuntimeError("the server's counters do not come to rest")
 
 

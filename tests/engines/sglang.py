@@ -48,6 +48,7 @@ SGLANG = Engine(
     counted=_counted,
     # Its gauge of running requests is set now and then: that its counters stand still has to do.
     idle=lambda _: True,
+    still_seconds=3.0,
     inputs={"return_spec_tokens_details": True},
     uncounted=("spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens_per_pos"),
     times_itself=False,
