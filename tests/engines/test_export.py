@@ -17,6 +17,7 @@ from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.measured_acceptance import MeasuredAcceptance, measured_acceptance
 from aiperf_spec.cli.app import app
 from tests.engines.conftest import Serve
+from tests.engines.llama_cpp import LLAMA_CPP
 from tests.engines.runs import CODE_PROMPTS, profiled, write_rows
 from tests.engines.server import Engine, Server, Setup, place
 
@@ -53,18 +54,12 @@ def inside(value: float | None, of: Estimate) -> bool:
     return (of.low or 0.0) <= (value or 0.0) <= (of.high or 0.0)
 
 
-@pytest.fixture
-def llama_cpp() -> Engine:
-    engine: Engine = pytest.importorskip("tests.engines.llama_cpp", reason="llama.cpp has no example yet").LLAMA_CPP
-    engine.place()
-    return engine
-
-
-async def test_a_server_that_takes_the_rates_is_measured_alike(serve: Serve, llama_cpp: Engine, tmp_path: Path) -> None:
-    before = await acceptance_of(serve(llama_cpp, Setup("draft", K, ALL_PROPOSED)), tmp_path / "before")
+@pytest.mark.parametrize("engine", [LLAMA_CPP], indirect=True, ids=["llama_cpp"])
+async def test_a_server_that_takes_the_rates_is_measured_alike(serve: Serve, engine: Engine, tmp_path: Path) -> None:
+    before = await acceptance_of(serve(engine, Setup("draft", K, ALL_PROPOSED)), tmp_path / "before")
     options = exported(tmp_path / "before", "llama-cpp").split()
     again = Setup("draft", K, (*ALL_PROPOSED, *options))
-    after = await acceptance_of(serve(llama_cpp, again), tmp_path / "after")
+    after = await acceptance_of(serve(engine, again), tmp_path / "after")
     rates = [float(text) for text in options[1].split(",")]
     assert len(rates) == K
     assert rates[0] > 0.01, "nothing was accepted, so nothing would be shown"
