@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from aiperf_spec.artifacts.read.sweep_folder import load_baseline, read_cell_ends
+from aiperf_spec.artifacts.read.sweep_folder import load_baseline, load_cell, read_cell_ends
 from aiperf_spec.cli import demo
 from aiperf_spec.cli.app import app
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.load import server_start
 from aiperf_spec.load.cells import other_length
-from aiperf_spec.models.sweep import Load, LoadKind
+from aiperf_spec.models.sweep import Cell, Load, LoadKind
 from tests.simulated_runs import request
 from tests.support import Simulate
 from tests.waiting import PATIENCE_SECONDS, lines_of, wait_until
@@ -192,6 +192,15 @@ def test_servers_that_run_already_are_used(simulate: Simulate, tmp_path: Path) -
     assert {"k0-c1-1", "k0-c2-1", "k4-c1-1", "k4-c2-1"} <= names <= {f"k{k}-c{c}-1" for k in (0, 2, 4) for c in (1, 2)}
     told = json.loads((tmp_path / "sweep" / "sweep.json").read_text())["economy"]
     assert {each["k"] for each in told["predictions"]} == {2}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "llama_cpp"])
+def test_a_cell_without_speculation_knows_its_engine(engine: str, simulate: Simulate, tmp_path: Path) -> None:
+    given = ["sweep", "-u", simulate(engine, num_spec_tokens=0).url, "--concurrency", "1", "--num-prompts", "2"]
+    done = CliRunner().invoke(app, [*given, "--max-tokens", "4", "--settle-time", "0", "--artifact-dir", str(tmp_path)])
+    assert done.exit_code == 0, done.stderr
+    cell = Cell(None, Load(LoadKind.CONCURRENCY, 1))
+    assert load_cell(cell, tmp_path / cell.name).engine == engine
 
 
 def test_runs_without_speculation_may_stand_for_k_0(simulate: Simulate, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from aiperf_spec.adapters.description import recognised
+from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import UNREADABLE, load_json, parse_json
 from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
@@ -42,12 +44,10 @@ def load_cell(cell: Cell, folder: Path) -> CellRun:
     run = RunFolder(folder)
     records = [record for record in run.records().records if record.phase is Phase.PROFILING]
     records.sort(key=lambda record: record.index)
-    counted = run.described.reconciliation
-    engine = _engine(records) or (None if counted is None else counted.engine)
     return CellRun(
         cell=cell,
         folder=folder,
-        engine=engine,
+        engine=_engine(run, records),
         reported_k=_reported_k(records),
         records=records,
         server_metrics=_server_metrics(run),
@@ -84,8 +84,16 @@ def _drafted(record: RequestRecord) -> bool:
     return any(each is not None and each.num_draft_tokens > 0 for each in counts)
 
 
-def _engine(records: list[RequestRecord]) -> str | None:
-    return next((record.acceptance.engine for record in records if record.acceptance is not None), None)
+def _engine(run: RunFolder, records: list[RequestRecord]) -> str | None:
+    """Return the engine that the records name, else the owner of the model, else the counters."""
+    for record in records:
+        for told in (record.acceptance, record.draft_totals):
+            if told is not None:
+                return told.engine
+    if (owner := recognised(run.described.server_owner, known_engines())) is not None:
+        return owner
+    counted = run.described.reconciliation
+    return None if counted is None else counted.engine
 
 
 def _reported_k(records: list[RequestRecord]) -> int | None:
