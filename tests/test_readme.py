@@ -41,6 +41,7 @@ STAND_INS = {
     "artifacts/RUN": "artifacts/one",
     "artifacts/BEFORE": "artifacts/one",
     "artifacts/AFTER": "artifacts/two",
+    "artifacts/AGAIN": "artifacts/A1",
     "artifacts/WITHOUT": "artifacts/plain",
     "tests/aiperf/": f"{ROOT}/tests/aiperf/",
     "examples/": f"{ROOT}/examples/",
@@ -126,7 +127,7 @@ def folder(simulate: Simulate, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("readme")
     for name, undrafted in (("one", 0.0), ("two", 0.0), ("plain", 1.0)):
         url = simulate("vllm", level="none" if undrafted else "detailed", undrafted_share=undrafted).url
-        run(f"spec-profile --url {url} --request-count 12 --artifact-dir artifacts/{name}", folder)
+        run(f"spec-profile --url {url} --request-count 12 --temperature 0 --artifact-dir artifacts/{name}", folder)
     for name in ("A1", "A2", "A3", "B1", "B2", "B3"):
         shutil.copytree(folder / "artifacts" / ("one" if name < "B" else "two"), folder / "artifacts" / name)
     return folder

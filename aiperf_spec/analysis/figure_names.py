@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME
+from aiperf_spec.analysis.comparison.outputs import IDENTICAL
 from aiperf_spec.config.choices import ReportMetric
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
@@ -24,7 +25,7 @@ _OF_REQUESTS = {*(metric.tag for metric in RECORD_METRICS), LOOP_LAG}
 _KNOWN = {
     *_METRICS,
     LOOP_LAG,
-    *("error_rate", "coverage_of_requests", "coverage", STEP_TIME),
+    *("error_rate", "coverage_of_requests", "coverage", STEP_TIME, IDENTICAL),
     *FLAGS,
 }
 _POOLED = {
@@ -153,4 +154,6 @@ def parse_metric(text: str) -> ReportMetric | FigureName:
         raise ConfigError(f"--metric {text!r}: {error.message}", error.remedy) from None
     if name.is_flag:
         raise ConfigError(f"--metric {text!r} is true or false, not a number", f"use --require '{name} == true'")
+    if name.tag == IDENTICAL:
+        raise ConfigError(f"--metric {text!r} is a figure of two runs", "compare BASE CANDIDATE --outputs shows it")
     return _SUMMED.get(name.tag, name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from aiperf_spec.analysis.clusters import Read, added_up, clustered, length_terms, measured, prompt_of, rate_terms
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, POOLED_RATE, STEP_TIME, mean_terms
 from aiperf_spec.analysis.comparison.mismatches import RunSettings, same_prompts
+from aiperf_spec.analysis.comparison.outputs import IDENTICAL
 from aiperf_spec.analysis.comparison.pairing import difference, pair_up
 from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.intervals import (
@@ -78,7 +79,8 @@ class Figures:
     where it is at hand, gives the values that tables show; `settings` say of records without a hash of their prompt
     whether two runs' prompts are the same; `loop_lag` gives a statistic of the client's own lag by its name, in ms.
     With `counted`, the acceptance length and the draft acceptance rate are those of the server's counters, or are
-    missing for the reason that it gives. `goals` are the objectives of goodput.
+    missing for the reason that it gives. `goals` are the objectives of goodput. `identical` is the share of answers
+    that are those of the base, by category, and under None of all.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Figures:
         counted: ServerAcceptance | Missing | None = None,
         loop_lag: Callable[[str], float | None] | None = None,
         goals: Sequence[Objective] = (),
+        identical: Mapping[str | None, Estimate] | None = None,
     ) -> None:
         self._all = list(records)
         self._measured = measured(records)
@@ -100,6 +103,7 @@ class Figures:
         self.settings = settings or RunSettings()
         self._counted = counted
         self._loop_lag = loop_lag
+        self._identical = identical or {}
 
     @property
     def categories(self) -> list[str]:
@@ -110,6 +114,8 @@ class Figures:
         """Return the figure with its interval; its value is None, and the reason said, where the run has none."""
         if name.tag in _SHARES:
             return self._share(name)
+        if name.tag == IDENTICAL:
+            return self._identical.get(name.category) or missing(Missing.NOT_IN_BOTH)
         if self._counted is not None and name.tag in _COUNTED:
             return _by_counters(self._counted, name)
         if name.tag == LOOP_LAG:

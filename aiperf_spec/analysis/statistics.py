@@ -130,6 +130,13 @@ def _ranks(values: array[float]) -> array[float]:
     return array("d", ((bisect_left(ordered, value) + bisect_right(ordered, value) - 1) / 2 for value in values))
 
 
+def sign_test(fewer: int, more: int) -> float:
+    """Return the two-sided p of as many signs one way and the other, where each is as likely (exact; ties left out)."""
+    n, least = fewer + more, min(fewer, more)
+    ways = sum(math.comb(n, i) for i in range(least + 1))
+    return min(1.0, 2 * ways / (1 << n))
+
+
 def holm_adjusted(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
     """Return Holm's adjusted p-values for many comparisons, in the order given.
 

@@ -132,6 +132,11 @@ def compare(
         typer.Option(help="Folder of a candidate run, with --base. Repeatable.", metavar="DIR"),
     ] = None,
     form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
+    outputs: Annotated[bool, typer.Option("--outputs", help="Compare the answers too.")] = False,
+    control: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of the base run made once more, to compare answers with. Repeatable.", metavar="DIR"),
+    ] = None,
     **values: Any,
 ) -> None:
     """Compare runs with a base run: differences with intervals, paired by prompt.
@@ -141,7 +146,9 @@ def compare(
     """
     from aiperf_spec.cli import compare as command
 
-    command.compare(runs or [], base or [], candidate or [], form=form, **values)
+    command.compare(
+        runs or [], base or [], candidate or [], form=form, outputs=outputs, control=control or [], **values
+    )
 
 
 @app.command(cls=HelpCommand)
@@ -257,6 +264,9 @@ def simulate(
     undrafted_share: Annotated[
         float, typer.Option(help="Share of steps in which the drafter proposes nothing (0 to 1).", min=0, max=1)
     ] = 0.0,
+    changed_answers: Annotated[
+        float, typer.Option(help="Share of prompts whose answers change at some token (0 to 1).", min=0, max=1)
+    ] = 0.0,
     fault: Annotated[
         list[str] | None, typer.Option(help="Fault for a share of requests, NAME:SHARE. Repeatable.")
     ] = None,
@@ -276,6 +286,7 @@ def simulate(
         seed=seed,
         stretch_tokens=stretch_tokens,
         undrafted_share=undrafted_share,
+        changed_answers=changed_answers,
         faults=fault or [],
     )
 

@@ -8,6 +8,7 @@ import typer
 from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run, side
+from aiperf_spec.analysis.comparison.outputs import OutputComparison, compare_outputs
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
@@ -19,6 +20,7 @@ from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError
 from aiperf_spec.models.run import Phase
 from aiperf_spec.render.comparison_tables import compare_report
 from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.outputs import outputs_report
 from aiperf_spec.render.text import plural, printable
 
 
@@ -31,37 +33,55 @@ def compare(
     require: Sequence[str] | None,
     strict: bool,
     html: Path | None,
+    outputs: bool,
+    control: Sequence[Path],
 ) -> None:
     """Print each candidate against the base, then the gates; `base` in a gate is the base run.
 
     `base` and `candidate` are the folders of one side each; each of `runs` is a side of its own, the first one the base
-    where `base` names none. `html` is a file to which the comparison is written as HTML too.
+    where `base` names none. With `outputs`, or with the folders of a `control`, the answers are compared too. `html` is
+    a file to which the comparison is written as HTML too.
     """
+    outputs = outputs or bool(control)
     with translated_errors():
         if html is not None:
             expect_page(html)
-        folders = [[RunFolder(path, keep=True) for path in paths] for paths in _sides(runs, base, candidate)]
-        gates = Gates(require or (), folders[0], strict=strict)
+        paths = _sides(runs, base, candidate, control)
+        folders = [[RunFolder(path, keep=True, with_answers=outputs) for path in each] for each in paths]
+        gates = Gates(require or (), folders[0], strict=strict, outputs=outputs)
         sides = [side([_load(folder) for folder in each]) for each in folders]
         for each in sides:
             for notice in cautions(each.records):
                 note(f"{printable(each.name, 200)}: {notice_text(notice)}")
         comparisons = compare_runs(sides[0], sides[1:])
-        results = [gates.outcomes(gates.figures_of(each)) for each in folders[1:]] if gates else []
+        answers = _answers(sides, control) if outputs else []
+        shares = [answers[i].shares if answers else None for i in range(len(sides) - 1)]
+        candidates = zip(folders[1:], shares, strict=True)
+        results = [gates.outcomes(gates.figures_of(*each)) for each in candidates] if gates else []
         if form is TableFormat.JSON:
-            document = comparison_json(comparisons, results if gates else None)
+            document = comparison_json(comparisons, results if gates else None, answers)
             show_document(document, is_json=True)
         else:
             stdout().print(compare_report(comparisons))
+            for found in answers:
+                stdout().print("")
+                stdout().print(outputs_report(found))
             for run, judged in zip(sides[1:], results, strict=False):
                 stdout().print("")
                 gates.show(judged, stdout(), f"Gates, {printable(run.name, 60)}")
         if html is not None:
-            write_file("--html", html, comparison_html(comparisons, sides, folders, results, strict=strict))
+            write_file("--html", html, comparison_html(comparisons, sides, folders, results, answers, strict=strict))
     raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
 
 
-def _sides(runs: Sequence[Path], base: Sequence[Path], candidate: Sequence[Path]) -> list[list[Path]]:
+def _answers(sides: Sequence[Run], control: Sequence[Path]) -> list[OutputComparison]:
+    folders = [RunFolder(path, with_answers=True) for path in control]
+    return compare_outputs(sides[0], sides[1:], side([_load(folder) for folder in folders]) if folders else None)
+
+
+def _sides(
+    runs: Sequence[Path], base: Sequence[Path], candidate: Sequence[Path], control: Sequence[Path]
+) -> list[list[Path]]:
     if candidate and not base:
         raise ConfigError("--candidate names the runs of one side, and --base none of the other", "add --base DIR")
     sides = [[*base]] if base else []
@@ -73,6 +93,8 @@ def _sides(runs: Sequence[Path], base: Sequence[Path], candidate: Sequence[Path]
     for folders in sides:
         if len({folder.resolve() for folder in folders}) < len(folders):
             raise ConfigError("one folder is named twice on one side", "a run says nothing about itself a second time")
+    if {folder.resolve() for folder in control} & {folder.resolve() for each in sides for folder in each}:
+        raise ConfigError("--control names a run that is compared", "make the base run once more, and name that")
     return sides
 
 

@@ -6,8 +6,10 @@ from functools import partial
 from rich.console import Console
 
 from aiperf_spec.analysis.comparison.mismatches import common_settings
+from aiperf_spec.analysis.comparison.outputs import IDENTICAL
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
+from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.artifacts.read.folders import RunFolder
@@ -28,7 +30,8 @@ class Gates:
     """The gates of a command: read, with the base run's records, before anything is sent.
 
     With a `source` of server metrics, acceptance length and rate are those of the server's counters, also of the base.
-    Raises `SpecProfileError` for an expression or a folder that cannot be read.
+    With `outputs`, gates may ask for the share of identical answers. Raises `SpecProfileError` for an
+    expression or a folder that cannot be read.
     """
 
     def __init__(
@@ -39,10 +42,17 @@ class Gates:
         strict: bool,
         source: ReportSource = ReportSource.AUTO,
         goodput: Mapping[str, float] | None = None,
+        outputs: bool = False,
     ) -> None:
         objectives(goodput or {})
         self._limits = goodput
         self._gates = [parse_gate(expression) for expression in require]
+        for gate in self._gates:
+            if gate.name.tag == IDENTICAL and not outputs:
+                raise ConfigError(
+                    f"--require {gate.expression!r}: the answers of one run are identical to none",
+                    "compare BASE CANDIDATE --outputs takes this gate",
+                )
         self._strict = strict
         if strict and not self._gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
@@ -55,9 +65,10 @@ class Gates:
         """Whether there are any."""
         return bool(self._gates)
 
-    def figures_of(self, runs: Sequence[RunFolder]) -> Figures:
+    def figures_of(self, runs: Sequence[RunFolder], identical: Mapping[str | None, Estimate] | None = None) -> Figures:
         """Return the figures of runs together, with what summaries say that gates ask for and records do not tell.
 
+        `identical` is the share of their answers that are the base's.
         A flag is true where it is of every run, and None where that is not known.
         """
         known = [_reconciled(run.described.reconciliation) for run in runs]
@@ -78,6 +89,7 @@ class Gates:
             counted=counted,
             loop_lag=lag,
             goals=goals,
+            identical=identical,
         )
 
     def figures_of_result(self, result: RunResult, summary: Summary) -> Figures:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiperf_spec.analysis.comparison.compare import ComparisonSet
 from aiperf_spec.analysis.comparison.mismatches import Run
+from aiperf_spec.analysis.comparison.outputs import OutputComparison
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
 from aiperf_spec.analysis.report import analyse
@@ -50,6 +51,7 @@ def comparison_html(
     runs: Sequence[Run],
     folders: Sequence[Sequence[RunFolder]],
     gates: Sequence[Sequence[GateResult]],
+    outputs: Sequence[OutputComparison],
     *,
     strict: bool,
 ) -> bytes:
@@ -58,7 +60,7 @@ def comparison_html(
 
     once = list({folder.path.resolve(): folder for each in folders for folder in each}.values())
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
-    return comparison_page(comparisons, compared, gates=gates, strict=strict, matrix=_matrix(once))
+    return comparison_page(comparisons, compared, gates=gates, outputs=outputs, strict=strict, matrix=_matrix(once))
 
 
 def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Run | None) -> PageRun:

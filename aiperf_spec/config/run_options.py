@@ -279,6 +279,12 @@ class RunOptions(Options):
     export_level: ExportLevel = option(
         "How much to write: summary, records or raw.", OUTPUT, "LEVEL", "artifacts.level", default=ExportLevel.RECORDS
     )
+    keep_outputs: bool = option(
+        "Keep the text of each answer in the records. Level raw does too.",
+        OUTPUT,
+        place="artifacts.keep_outputs",
+        default=False,
+    )
     overwrite: bool = option(
         "Overwrite a run that is already in the folder.", OUTPUT, place="artifacts.overwrite", default=False
     )

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType, SamplingStrategy
+from aiperf_spec.config.choices import DatasetSelector, DatasetType, EndpointType, ExportLevel, SamplingStrategy
 from aiperf_spec.config.headers import NOT_HEADER_TEXT, is_header_text, parse_header
 from aiperf_spec.config.option import ANALYSIS, declared
 from aiperf_spec.config.option_table import OPTIONS
@@ -79,6 +79,11 @@ class ProfileConfig(Settings, RunOptions):
     def is_scheduled(self) -> bool:
         """Whether each request is due at a time of its own, and not when another has ended."""
         return self.request_rate is not None or self.fixed_schedule
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether records keep the text of their answers."""
+        return self.keep_outputs or self.export_level is ExportLevel.RAW
 
     @property
     def concurrency_cap(self) -> int | None:
@@ -192,6 +197,12 @@ class ProfileConfig(Settings, RunOptions):
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
         if self.server_metrics_url and not self.server_metrics:
             raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _check_outputs(self) -> Self:
+        if self.keep_outputs and self.export_level is ExportLevel.SUMMARY:
+            raise ValueError("--keep-outputs keeps texts in records, and --export-level summary writes none")
         return self
 
     @model_validator(mode="after")

@@ -23,12 +23,21 @@ from aiperf_spec.load.stop import Stop
 from aiperf_spec.load.tokenizer import TokenCounter
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
-from aiperf_spec.models.response import ParsedResponse, Usage
+from aiperf_spec.models.response import Answer, ParsedResponse, Usage
 from aiperf_spec.models.run import BothCounts, ErrorKind, Phase, RawExchange, RequestError, RequestRecord, request_id
 from aiperf_spec.wire.chunk import Paths, parse_event
-from aiperf_spec.wire.outcome import Timing, answer_pieces, finish_reason, request_failure, timing, unread_fields
+from aiperf_spec.wire.outcome import (
+    Timing,
+    answer_pieces,
+    finish_reason,
+    request_failure,
+    timing,
+    unread_fields,
+    whole_answer,
+)
 from aiperf_spec.wire.request_body import build_body, output_limit, prompt_text, prompts_and_samples
 from aiperf_spec.wire.response_reader import PatternSearch, ResponseReader
+from aiperf_spec.workload.prompts import hashed
 
 Sink = Callable[[RequestRecord], None]
 
@@ -56,6 +65,8 @@ class Requester:
     counter: TokenCounter | None = None
     id_starts: dict[Phase, str] = field(default_factory=new_id_starts)
     """What the ids of each phase's requests are without their numbers."""
+    looks_at_answers: bool = False
+    """Whether records say what was answered: where a file is to have it."""
     clock: Callable[[], int] = time.perf_counter_ns
     in_flight: int = field(init=False, default=0)
     """Requests that are under way."""
@@ -184,6 +195,7 @@ class Requester:
             samples=samples,
             silencing_fields=tuple(name for name in self.registry.silencing_fields if body.get(name)),
             unread_fields=tuple(map(self.redactor.text, unread_fields(responses))) if reader.is_stream else (),
+            answer=self._answer(body, responses) if error is None and (prompts, samples) == (1, 1) else None,
             raw=self._raw(body, request_id(id_start, planned.index), reader),
         )
 
@@ -192,6 +204,18 @@ class Requester:
         if len(message) > _MESSAGE_LIMIT:
             message = message[:_MESSAGE_LIMIT] + "..."
         return RequestError(error.kind, message, status if error.status is None else error.status, error.cause_chain)
+
+    def _answer(self, body: dict[str, Any], responses: list[ParsedResponse]) -> Answer | None:
+        if not self.looks_at_answers:
+            return None
+        text, temperature = whole_answer(responses), body.get("temperature")
+        return Answer(
+            hash=hashed(text.encode("utf-8", "surrogatepass")),
+            characters=len(text),
+            temperature=float(temperature) if isinstance(temperature, int | float) else None,
+            seeded=body.get("seed") is not None,
+            text=self.redactor.text(text) if self.config.keeps_texts else None,
+        )
 
     def _raw(self, body: dict[str, Any], request_id: str, reader: ResponseReader) -> RawExchange | None:
         if reader.events is None:

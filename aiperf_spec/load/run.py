@@ -14,6 +14,7 @@ import orjson
 
 from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.client.client import Client, request_headers
+from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.settings import ProfileConfig
@@ -150,13 +151,17 @@ async def measure_run(config: ProfileConfig, hooks: Hooks) -> RunResult:
                 each(record)
             if hooks.writer is not None:
                 hooks.writer.append(record)
-                # What went over the wire is in the file from then on: a run cannot hold all of it.
+                # The answer, and what went over the wire, are in the file from then on: a run cannot hold all of it.
+                record.answer = None
                 record = record if record.raw is None else replace(record, raw=None)
             records.append(record)
             if (failure := watch.look(record)) is not None:
                 stop.give_up(failure)
 
-        requester = Requester(config, model, client, registry, redactor, counter, clock=hooks.clock)
+        looks = _looks_at_answers(config, hooks)
+        requester = Requester(
+            config, model, client, registry, redactor, counter, looks_at_answers=looks, clock=hooks.clock
+        )
         phase_runner = PhaseRunner(config, workload, requester, sink, stop, hooks.clock)
         async with MetricsScraper(config, server, client, redactor, hooks.clock) as scraper:
             sent = await _send(phase_runner, model, info.wall_offset_ns, hooks, scraper)
@@ -221,10 +226,14 @@ async def _send(
             return _Sent(await run_phases(), lags_ns)
     from aiperf_spec.load.worker_processes import WorkerProcesses
 
-    async with WorkerProcesses(config, model, stop) as processes, watching(processes):
+    async with WorkerProcesses(config, model, stop, _looks_at_answers(config, hooks)) as processes, watching(processes):
         phase_runner.sender = processes
         failure = await run_phases()
     return _Sent(failure or processes.failure, processes.lags_ns, processes.handover_ns, processes.warnings)
+
+
+def _looks_at_answers(config: ProfileConfig, hooks: Hooks) -> bool:
+    return hooks.writer is not None and config.export_level is not ExportLevel.SUMMARY
 
 
 async def _server_metrics(

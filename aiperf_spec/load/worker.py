@@ -23,7 +23,7 @@ BEAT_SECONDS = 0.5
 async def _serve(end: socket.socket) -> None:
     link, stop = await Link.over(end), Stop()
     messages = link.messages()
-    config, model, id_starts = await anext(messages)
+    config, model, id_starts, looks_at_answers = await anext(messages)
     server, registry = split_endpoint(config.url), load_registry()
     counter = None if config.tokenizer is None else load_counter(config.tokenizer)
     conversations: dict[int, asyncio.Task[bool]] = {}
@@ -49,7 +49,8 @@ async def _serve(end: socket.socket) -> None:
             await asyncio.sleep(BEAT_SECONDS)
 
     async with Client(config, server) as client, monitored_loop_lag(time.perf_counter_ns) as lags_ns:
-        requester = Requester(config, model, client, registry, Redactor(config, server), counter, id_starts)
+        redactor = Redactor(config, server)
+        requester = Requester(config, model, client, registry, redactor, counter, id_starts, looks_at_answers)
         async with running(beat()), asyncio.TaskGroup() as group:
             async for number, first, end_ns in messages:
                 if first is not None:

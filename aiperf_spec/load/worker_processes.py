@@ -72,6 +72,8 @@ class WorkerProcesses:
     config: ProfileConfig
     model: str
     stop: Stop
+    looks_at_answers: bool = False
+    """Whether their records say what was answered."""
     failure: WorkerError | None = field(init=False, default=None)
     lags_ns: array[int] = field(init=False, default_factory=lambda: array("q"))
     handover_ns: array[int] = field(init=False, default_factory=lambda: array("q"))
@@ -106,7 +108,7 @@ class WorkerProcesses:
         process, end = _process(self.config.workers)
         worker = _Worker(process, await Link.over(end), asyncio.get_running_loop().create_future())
         self._workers.append(worker)
-        worker.link.send(self.config, self.model, self._id_starts)
+        worker.link.send(self.config, self.model, self._id_starts, self.looks_at_answers)
         return worker
 
     async def __aexit__(self, *_: object) -> None:

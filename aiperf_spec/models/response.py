@@ -27,6 +27,23 @@ class PromptAndAnswer:
 
 
 @dataclass(slots=True)
+class Answer:
+    """What tells a request's answer from others, and how it was asked for.
+
+    The answer is its reasoning, its text and its tool calls without their ids, which are new each time.
+    """
+
+    hash: str
+    characters: int
+    temperature: float | None = None
+    """What the request's body held; None where it left the temperature to the server."""
+    seeded: bool = False
+    """Whether the body held a seed."""
+    text: str | None = None
+    """The answer itself, without secrets; None where the run did not keep it."""
+
+
+@dataclass(slots=True)
 class ParsedResponse:
     """Hold an event of a streaming response, several that differ in text alone, or the whole body of another.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.draft_totals import DraftTotals
-from aiperf_spec.models.response import Usage
+from aiperf_spec.models.response import Answer, Usage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,6 +186,9 @@ class RequestRecord:
     """Fields of its body for which an engine may report nothing; see `EngineDescription.silent_for`."""
     unread_fields: tuple[str, ...] = ()
     """Unknown fields in which most of its chunks without content carried text."""
+    answer: Answer | None = None
+    """What was answered, of a successful request with one answer; None where it was not looked at, and after it was
+    written: a run cannot hold it for every request."""
     raw: RawExchange | None = None
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from .config import SimulatorConfig
-from .drafter import Draw, digest, draw_sequence
+from .drafter import Draw, digest, draw_sequence, uniform
 from .text import CATEGORY_ACCEPTANCE, count_tokens, guess_category, token_text
 
 Endpoint = Literal["chat", "completions"]
@@ -24,13 +24,22 @@ class Generation:
     category: str
     draw: Draw
     seed: int
+    changed_from: int | None = None
+    """The first token that is not that of the right answer."""
+
+    @property
+    def changed_at(self) -> int | None:
+        """The number of characters up to which its text is that of the right answer; None where all of it is."""
+        # A changed token keeps the blank in front of its word.
+        return None if self.changed_from is None else len(self.text(0, self.changed_from)) + bool(self.changed_from)
 
     def text(self, start: int = 0, end: int | None = None) -> str:
         """Return the text of the tokens from `start` up to `end`, or of the whole sequence."""
         last = self.draw.completion_tokens
         # The end-of-sequence token counts in the usage and shows in no text, as on the real engines.
         visible = min(last if end is None else end, last - (self.draw.finish_reason == "stop"))
-        return "".join(token_text(self.category, self.seed, i) for i in range(start, visible))
+        wrong = visible if self.changed_from is None else self.changed_from
+        return "".join(token_text(self.category, self.seed, i, changed=i >= wrong) for i in range(start, visible))
 
 
 class Piece(NamedTuple):
@@ -172,7 +181,8 @@ def read_call(
             )
             index = len(generations)
             response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")
-            generations.append(Generation(index, response_id, category, draw, seed))
+            changed_from = _changed_from(config, seed, draw)
+            generations.append(Generation(index, response_id, category, draw, seed, changed_from))
     return Call(
         endpoint=endpoint,
         model=model,
@@ -184,6 +194,13 @@ def read_call(
         generations=tuple(generations),
         body=body,
     )
+
+
+def _changed_from(config: SimulatorConfig, seed: int, draw: Draw) -> int | None:
+    if uniform("changed", seed) >= config.changed_answers:
+        return None
+    visible = draw.completion_tokens - (draw.finish_reason == "stop")
+    return int(uniform("changed from", seed) * visible) if visible else None
 
 
 def _content_text(content: object) -> str:

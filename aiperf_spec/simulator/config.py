@@ -73,13 +73,15 @@ class SimulatorConfig:
     """Share of the steps in which the drafter finds nothing, as an n-gram drafter often does."""
     data_parallel: int = 1
     """Engines behind the server, each with counters of its own."""
+    changed_answers: float = 0.0
+    """Share of the prompts whose answers are other ones from some token on, as those of a wrong drafter may be."""
     faults: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in (("engine", ENGINES), ("level", get_args(Level))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}")
-        for name, most in (("acceptance", 1), ("undrafted_share", 1), ("port", 65535)):
+        for name, most in (("acceptance", 1), ("undrafted_share", 1), ("changed_answers", 1), ("port", 65535)):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} must lie in 0..{most}, got {value}")

@@ -41,6 +41,8 @@ class LedgerEntry:
     samples: int = 1
     completion_tokens: int = 0
     prompt_tokens: int = 0
+    changed_at: int | None = None
+    """Characters of the first choice's text that are those of the right answer, where it has others behind them."""
 
     def record(self, draws: Sequence[Draw]) -> None:
         """Add up what was drawn for the sequences of this request."""

@@ -41,9 +41,10 @@ def count_tokens(text: str) -> int:
     return max(1, len(text.split()), len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
-def token_text(category: str, seed: int, position: int) -> str:
-    """Return the text of the token at a position of an answer; never empty."""
+def token_text(category: str, seed: int, position: int, *, changed: bool = False) -> str:
+    """Return the text of the token at a position of an answer, or of one that begins with another sign; never empty."""
     words = _WORDS[category]
     # A multiplicative walk is enough: the text has to be stable and varied, not meaningful.
     word = words[((seed >> 7) + (position + 1) * 2654435761 + (position * position * 40503)) % len(words)]
+    word = "~" + word if changed else word
     return word if position == 0 else " " + word

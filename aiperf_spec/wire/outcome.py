@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -103,14 +104,24 @@ def answer_pieces(responses: Iterable[ParsedResponse]) -> list[str]:
 
     Reasoning that a server sends under two keys, in two events or as content too, is there once.
     """
-    reasoning: list[str] = []
-    texts: list[str] = []
-    for response in responses:
-        reasoning += [response.reasoning] if response.reasoning else []
-        texts += [response.text] if response.text else []
+    responses = list(responses)
+    reasoning = [response.reasoning for response in responses if response.reasoning]
+    texts = [response.text for response in responses if response.text]
+    if not reasoning:
+        return texts
     if reasoning[::2] == reasoning[1::2]:
         reasoning = reasoning[::2]
     return texts if reasoning == texts[: len(reasoning)] else [*reasoning, *texts]
+
+
+def whole_answer(responses: list[ParsedResponse]) -> str:
+    """Return all that an answer says: its reasoning, its text, then each tool call on a line, without its id."""
+    text = "".join(answer_pieces(responses))
+    if not [response for response in responses if response.tool_calls]:  # quicker than any()
+        return text
+    # Engines make up a new id for each call.
+    calls = ({key: value for key, value in call.items() if key != "id"} for call in _tool_calls(responses))
+    return "\n".join([text, *(json.dumps(call, sort_keys=True, default=str) for call in calls)])
 
 
 def answer_message(responses: list[ParsedResponse]) -> dict[str, Any]:

@@ -25,16 +25,18 @@ _PREFIXES = ("speed_bench_", "spec_al_")
 
 class RunFolder:
     """A run's folder. `keep` says that its records stay in memory once they are read, because more is asked of them.
+    `with_answers` has records hold what was answered, as far as the run kept it.
 
     Files that are missing or cannot be read are as if they were empty, but for the records: `SpecProfileError` names
     their file.
     """
 
-    def __init__(self, path: Path, *, keep: bool = False) -> None:
+    def __init__(self, path: Path, *, keep: bool = False, with_answers: bool = False) -> None:
         self.path = path
         self.name = path.name or str(path)
         """What tells it from others beside it."""
         self.keep = keep
+        self._with_answers = with_answers
         self._records: LoadedRecords | None = None
         self._totals: RecordTotals | None = None
         self._answers: dict[frozenset[int], dict[int, PromptAndAnswer]] = {}
@@ -65,7 +67,7 @@ class RunFolder:
         """Return its records."""
         if self._records is not None:
             return self._records
-        loaded = load_records(self.path)
+        loaded = load_records(self.path, answers=self._with_answers)
         if self.keep:
             self._records = loaded
         return loaded

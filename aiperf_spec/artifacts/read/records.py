@@ -15,6 +15,7 @@ from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import UNREADABLE, existing, open_binary, parse_json, unreadable
 from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, RecordLine, decode_line
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
+from aiperf_spec.models.response import Answer
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
 from aiperf_spec.models.units import MAX_FIGURE, NS_PER_MS
 
@@ -48,7 +49,12 @@ class _WithMetrics(Struct):
     metrics: _Metrics
 
 
+class _WithAnswer(Struct):
+    answer: Answer | None = None
+
+
 _decode_metrics = msgspec.json.Decoder(_WithMetrics).decode
+_decode_answer = msgspec.json.Decoder(_WithAnswer).decode
 
 
 def _metrics(line: bytes) -> _Metrics:
@@ -158,15 +164,23 @@ class LoadedRecords:
     unreadable: tuple[int, ...]
 
 
+def _answer(text: bytes) -> Answer | None:
+    try:
+        return _decode_answer(text).answer
+    except NO_RECORD:
+        return None
+
+
 class RecordStream:
     """Yield the records of a run's folder one by one, in the order of the file; `.gz` is read too.
 
-    `unreadable` grows by the numbers of the lines that are no record. Raises `SpecProfileError` naming the file that
-    cannot be read.
+    Answers, whose texts may be long, are read only with `answers`. `unreadable` grows by the numbers of the lines that
+    are no record. Raises `SpecProfileError` naming the file that cannot be read.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, answers: bool = False) -> None:
         self.unreadable: list[int] = []
+        self._answers = answers
         self._path = existing(folder, names.RECORDS_JSONL) or folder / names.RECORDS_JSONL
 
     def __iter__(self) -> Iterator[RequestRecord]:
@@ -174,7 +188,9 @@ class RecordStream:
             with open_binary(self._path) as file:
                 for number, line in enumerate(file, start=1):
                     try:
-                        yield read_record(line)
+                        record = read_record(line)
+                        record.answer = _answer(line) if self._answers else None
+                        yield record
                     except NO_RECORD:
                         if line.strip():
                             self.unreadable.append(number)
@@ -182,7 +198,7 @@ class RecordStream:
             raise unreadable(self._path, error) from None
 
 
-def load_records(folder: Path) -> LoadedRecords:
+def load_records(folder: Path, *, answers: bool = False) -> LoadedRecords:
     """Return all records of an artifact folder at once; see `RecordStream`."""
-    stream = RecordStream(folder)
+    stream = RecordStream(folder, answers=answers)
     return LoadedRecords(list(stream), tuple(stream.unreadable))

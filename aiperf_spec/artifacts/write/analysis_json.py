@@ -11,6 +11,7 @@ from aiperf_spec.artifacts.write.record_lines import to_json
 
 if TYPE_CHECKING:  # a run that compares nothing does not import them
     from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Row
+    from aiperf_spec.analysis.comparison.outputs import OutputComparison
     from aiperf_spec.analysis.gates import GateResult
 
 SCHEMA_VERSION = "1.0"
@@ -28,8 +29,12 @@ def analysis_json(analysis: Analysis) -> bytes:
     return to_json(document, indent=True) + b"\n"
 
 
-def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateResult]] | None = None) -> bytes:
-    """Return what `compare --format json` prints: every comparison and, where asked for, the gates of each in order."""
+def comparison_json(
+    comparisons: ComparisonSet,
+    gates: Sequence[Sequence[GateResult]] | None = None,
+    outputs: Sequence[OutputComparison] = (),
+) -> bytes:
+    """Return what `compare --format json` prints: every comparison and, where asked for, its gates and its answers."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "interval_level": 0.95,
@@ -41,6 +46,8 @@ def comparison_json(comparisons: ComparisonSet, gates: Sequence[Sequence[GateRes
             {"candidate": comparison.candidate, "results": results}
             for comparison, results in zip(comparisons.comparisons, gates, strict=True)
         ]
+    if outputs:
+        document["outputs"] = [{**asdict(each), "median_shared": each.median_shared} for each in outputs]
     return to_json(document, indent=True) + b"\n"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from aiperf_spec.metrics.table import RECORD_METRICS
+from aiperf_spec.models.response import Answer
 from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord
 
 _SEPARATORS = tuple((chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029))
@@ -16,8 +17,8 @@ def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
     """Return the record's line, newline included.
 
     `metadata`, `metrics`, `spec_decode_acceptance` and `error` are AIPerf's; `spec_decode_drop_reason` and
-    `spec_decode_draft_totals` are ours. Failed requests have no metrics. In the metadata, `prompt_hash` and
-    `finish_reason` are ours.
+    `spec_decode_draft_totals` and `answer` are ours. Failed requests have no metrics. In the metadata, `prompt_hash`
+    and `finish_reason` are ours.
     """
     line: dict[str, Any] = {"metadata": _metadata(record, wall_offset_ns), "metrics": _metrics(record)}
     if record.acceptance is not None:
@@ -28,7 +29,18 @@ def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
         line["spec_decode_draft_totals"] = record.draft_totals
     if record.error is not None:
         line["error"] = error_details(record.error)
+    if (answer := record.answer) is not None:
+        line["answer"] = answer if answer.text is not None else _without_text(answer)
     return _line(line)
+
+
+def _without_text(answer: Answer) -> dict[str, Any]:
+    return {
+        "hash": answer.hash,
+        "characters": answer.characters,
+        "temperature": answer.temperature,
+        "seeded": answer.seeded,
+    }
 
 
 def raw_line(record: RequestRecord, wall_offset_ns: int) -> bytes:

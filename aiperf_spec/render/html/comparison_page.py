@@ -9,6 +9,7 @@ from aiperf_spec.analysis.answer import reported_setup
 from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Verdict
 from aiperf_spec.analysis.comparison.compare import Row as ComparedRow
 from aiperf_spec.analysis.comparison.mismatches import Run
+from aiperf_spec.analysis.comparison.outputs import OutputComparison
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.report import Analysis
@@ -24,6 +25,7 @@ from aiperf_spec.render.html.page import Forest, Group, Page, Section
 from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.missing import interval, signed
+from aiperf_spec.render.outputs import outputs_sentences, outputs_tables
 from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import middle, number, plural
 
@@ -49,6 +51,7 @@ def comparison_page(
     runs: Sequence[ComparedRun],
     *,
     gates: Sequence[Sequence[GateResult]] = (),
+    outputs: Sequence[OutputComparison] = (),
     strict: bool = False,
     matrix: Matrix | None = None,
 ) -> bytes:
@@ -57,6 +60,9 @@ def comparison_page(
     names = [run.name for run in runs]
     for i, compared in enumerate(comparisons.comparisons):
         groups = [_differences(compared)]
+        if i < len(outputs):
+            said, tables = list(outputs_sentences(outputs[i])), outputs_tables(outputs[i])
+            groups.append(Group(title="Answers", sentences=said, tables=tables))
         if i < len(gates):
             groups.append(Group(title="Gates", tables=[gates_table(gates[i], strict=strict, title="")]))
         groups.append(Group(note=method(comparisons)))
