@@ -39,8 +39,9 @@ def test_the_closing_sentences_answer_each_question(full: SweepAnalysis) -> None
 
 def test_never_pays_is_said_in_those_words() -> None:
     cells = timed_sweep(1, lambda k, at: 10.0 + k, (0, 2, 4), (1, 8), of_both=0.02)
-    (_, never) = sentences(analyse_sweep(cells))
+    _, never, once = sentences(analyse_sweep(cells))
     assert never.startswith("Speculation never pays here")
+    assert once.startswith("Cells were run once")
     mixed = timed_sweep(1, lambda k, at: {0: 10.0, 2: 8.0, 4: 15.0}[k], (0, 2, 4), (1, 8), of_both=0.02)
     assert "k 4: never pays here." in list(sentences(analyse_sweep(mixed)))
 

@@ -157,11 +157,6 @@ def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
     notes += [f"{clause[0].upper()}{clause[1:]}." for clause in map(explained, reasons)]
     if alone := [load for load in analysis.loads if analysis.point(load, 0) is None]:
         notes.append(f"At {loads_text(alone)} there is no cell of k = 0 to compare with.")
-    if analysis.fewest_repeats == 1:
-        notes.append(
-            "Cells were run once: how runs differ from each other is in no interval and no verdict. --repeat 3 "
-            "measures it."
-        )
     return notes
 
 

@@ -38,6 +38,11 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
     if answers.choices:
         yield _best(analysis)
     yield from paying(answers)
+    if answers.payoffs and analysis.fewest_repeats == 1:
+        yield (
+            "Cells were run once, so no interval and no verdict here allows for how much two equal runs differ: "
+            "--repeat 3 measures that."
+        )
     if analysis.slo is not None:
         yield _slo(analysis.slo)
     if analysis.economy is not None:
