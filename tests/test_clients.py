@@ -185,7 +185,7 @@ def test_a_missing_share_is_said(write: Write) -> None:
     [
         ({"index": 1}, {"index": 1}, "'client-0' and 'client-1' are both share 1/3: their requests would count twice"),
         ({"index": 1}, {"index": 2, "of": 4}, "'client-0' is share 1/3 and 'client-1' is share 2/4: not of the same"),
-        ({"index": 1}, {"index": 2, "share": None}, "'client-0' is share 1/3 of a run, and 'client-1' is no share"),
+        ({"index": 1}, {"index": 2, "share": None}, "'client-0' is share 1/3 of a run, and 'client-1' has no share"),
         ({"index": 0}, {"index": 1, "temperature": 0.7}, "--temperature 0.0 in client-0 and 0.7 in client-1"),
         ({"index": 0}, {"index": 1, "request_rate": 3.0}, "--request-rate 9.0 in client-0 and 3.0 in client-1"),
         ({"index": 0}, {"index": 1, "random_seed": 5}, "--random-seed 0 in client-0 and 5 in client-1"),

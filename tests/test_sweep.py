@@ -104,8 +104,8 @@ def test_ctrl_c_keeps_what_is_done(simulate: Simulate, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--concurrency", "1,two"], "--concurrency: 'two' is no number"),
-        (["--concurrency", "1.5"], "--concurrency: 1.5 is no whole number"),
+        (["--concurrency", "1,two"], "--concurrency: 'two' is not a number"),
+        (["--concurrency", "1.5"], "--concurrency: 1.5 is not a whole number"),
         (["--concurrency", "nan"], "--concurrency: nan is out of range"),
         (["--concurrency", "1", "--input-file", "-"], "standard input can be read only once"),
         (["--concurrency", "1", "--resume", "--artifact-dir", "nowhere"], "there is no sweep in 'nowhere'"),

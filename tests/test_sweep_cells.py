@@ -66,7 +66,7 @@ def test_levels_keep_the_order_in_which_they_were_given() -> None:
     ("values", "message"),
     [
         ({}, "a sweep needs levels of load: --concurrency 1,2,4,8 or --request-rate 1,2,4"),
-        ({"concurrency": (1,), "request_rate": (2.0,)}, "both give the levels"),
+        ({"concurrency": (1,), "request_rate": (2.0,)}, "both set the levels"),
         ({"concurrency": (1, 2, 1)}, "--concurrency: 1 is listed twice"),
         ({"request_rate": (1.0, 0.0)}, "--request-rate 0: a level is more than 0"),
         ({"concurrency": (1,), "repeat": 0}, "--repeat"),

@@ -135,7 +135,9 @@ def compare(
     outputs: Annotated[bool, typer.Option("--outputs", help="Compare the answers too.")] = False,
     control: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of the base run made once more, to compare answers with. Repeatable.", metavar="DIR"),
+        typer.Option(
+            help="Folder of a repeat of the base run, as a control for its answers. Repeatable.", metavar="DIR"
+        ),
     ] = None,
     **values: Any,
 ) -> None:

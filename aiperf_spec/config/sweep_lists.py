@@ -8,7 +8,7 @@ def parse_integers(option: str, texts: list[str]) -> tuple[int, ...]:
     """Return the whole numbers of a list that may be given in parts; raise `ConfigError` naming what is none."""
     numbers = parse_numbers(option, texts)
     if odd := next((number for number in numbers if not number.is_integer()), None):
-        raise ConfigError(f"{option}: {odd:g} is no whole number")
+        raise ConfigError(f"{option}: {odd:g} is not a whole number")
     return tuple(map(int, numbers))
 
 
@@ -34,7 +34,7 @@ def _number(option: str, part: str) -> float:
     try:
         number = float(part)
     except ValueError:
-        raise ConfigError(f"{option}: {part!r} is no number", f"give a list, such as {option} 1,2,4,8") from None
+        raise ConfigError(f"{option}: {part!r} is not a number", f"give a list, such as {option} 1,2,4,8") from None
     if not abs(number) < 1e9:
         raise ConfigError(f"{option}: {part} is out of range")
     return number

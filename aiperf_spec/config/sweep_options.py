@@ -62,7 +62,7 @@ class SweepOptions(Options):
         default=1800.0,
     )
     server: tuple[tuple[int, str], ...] = option(
-        "A server that runs already, and its draft length: K=URL, instead of --serve. Repeatable.",
+        "Draft length and URL of a server that is already running, instead of --serve. Repeatable.",
         SERVER,
         "K=URL",
         None,
@@ -96,7 +96,7 @@ class SweepOptions(Options):
         "Have the server empty its prefix cache before each cell, if it can.", SERVER, place=None, default=False
     )
     resume: bool = option(
-        "Go on with the sweep in --artifact-dir: skip the cells that it has.", OUTPUT, place=None, default=False
+        "Continue the sweep in --artifact-dir, and skip the cells that are done.", OUTPUT, place=None, default=False
     )
 
 

@@ -16,7 +16,7 @@ class SweepSettings(Settings, SweepOptions):
     @model_validator(mode="after")
     def _check_levels(self) -> Self:
         if self.concurrency and self.request_rate:
-            raise ValueError("--concurrency and --request-rate both give the levels: give one of them")
+            raise ValueError("--concurrency and --request-rate both set the levels: give only one")
         if not self.concurrency and not self.request_rate:
             raise ValueError("a sweep needs levels of load: --concurrency 1,2,4,8 or --request-rate 1,2,4")
         for name, levels in (("--concurrency", self.concurrency), ("--request-rate", self.request_rate)):
@@ -34,9 +34,9 @@ class SweepSettings(Settings, SweepOptions):
     def _check_lengths(self) -> Self:
         given, lengths = self.model_fields_set, self.lengths
         if self.server and self.serve is not None:
-            raise ValueError("--server names servers that run, --serve starts them: give one of them")
+            raise ValueError("--server names running servers and --serve starts servers: give only one")
         if self.server and self.k:
-            raise ValueError("--server says which draft lengths there are: leave out --k")
+            raise ValueError("--server already lists the draft lengths: leave out --k")
         if self.k and self.serve is None:
             raise ValueError("--k needs --serve COMMAND (or --server K=URL): a running server keeps its draft length")
         if not lengths:
@@ -54,9 +54,9 @@ class SweepSettings(Settings, SweepOptions):
         if not self.lengths:
             return self
         if 0 not in self.lengths and self.baseline is None:
-            raise ValueError("speed-up is over k = 0: list 0 among the draft lengths, or give --baseline")
+            raise ValueError("speed-up is measured against k = 0: list 0 among the draft lengths, or give --baseline")
         if 0 in self.lengths and self.baseline is not None:
-            raise ValueError("--baseline and k = 0 both say what speed-up is over: give one of them")
+            raise ValueError("--baseline and k = 0 are both a base for the speed-up: give only one")
         if self.serve_without is not None and 0 not in self.lengths:
             raise ValueError("--serve-without starts the server of k = 0, which --k does not list")
         if self.economy and len({*self.lengths, 0}) < 3:

@@ -44,12 +44,12 @@ def outputs_sentences(found: OutputComparison) -> Iterator[str]:
         yield _test(control)
     elif found.verdict is OutputVerdict.NO_CONTROL:
         yield (
-            "Batch effects change greedy answers by themselves. To tell them from what the candidate does, make the "
+            "Batch effects alone can change greedy answers. To tell them from what the candidate does, make the "
             "base run once more and add --control DIR."
         )
     if found.sampled:
         yield (
-            "The answers were sampled with a seed. Speculation may draw other random numbers, which is no fault: "
+            "The answers were sampled with a seed. Speculation may draw other random numbers, which is not a fault: "
             "compare at --temperature 0."
         )
     if found.later_turns:

@@ -41,12 +41,14 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
     if answers.choices:
         yield titled("Best k of each load", choices_table(analysis))
     if answers.payoffs:
-        notes = ["Between two loads, the logarithm of the speed-up is taken to be straight in that of the load."]
+        notes = ["Between two loads, the logarithm of the speed-up is interpolated linearly over that of the load."]
         crossing = any(payoff.crossover is not None for payoff in answers.payoffs)
         yield titled("Where each k pays", payoffs_table(answers), notes if crossing else ())
     if analysis.has_judged_categories:
         yield titled(
-            "Best k of each category", categories_table(analysis), ["In parentheses: no difference shown to these."]
+            "Best k of each category",
+            categories_table(analysis),
+            ["In parentheses: lengths that are not shown to differ."],
         )
     if analysis.slo is not None:
         yield slo_table(analysis.slo)

@@ -42,13 +42,14 @@ def check_clients(folders: Sequence[RunFolder]) -> list[Notice]:
     if without := [folder.name for folder in folders if folder.name not in shares]:
         first = next(iter(shares))
         raise ClientsError(
-            f"{first!r} is share {shares[first]} of a run, and {without[0]!r} is no share of one",
+            f"{first!r} is share {shares[first]} of a run, and {without[0]!r} has no share",
             "give the folders of one run's clients, or leave out --pool",
         )
     _check_whole(shares)
     if apart := "; ".join(_apart(folders, _EACH_OWN, of_prompts=True)):
         raise ClientsError(
-            f"the clients were not told the same: {apart}", "give the folders of one run's clients, or leave out --pool"
+            f"the clients ran with different settings: {apart}",
+            "give the folders of one run's clients, or leave out --pool",
         )
     missing = Clients(tuple(Client(name, share, 0, None, None) for name, share in shares.items())).missing
     if not missing:

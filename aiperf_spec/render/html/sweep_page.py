@@ -111,7 +111,7 @@ def _figures(analysis: SweepAnalysis) -> Group:
     lengths = series_of(analysis)
     folded = [("Table: cells", [points_table(analysis.points)])]
     note = (
-        "Bands are 95 % intervals: over prompts, wider where repeats scatter more; of throughputs over repeats alone."
+        "Bands are 95 % intervals: over prompts, wider where repeats scatter more; for throughputs, over repeats only."
     )
     return Group(charts=_there(charts), legend=_legend(lengths), note=note, folded=folded)
 
