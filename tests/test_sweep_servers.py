@@ -286,4 +286,5 @@ def test_the_demo_sweeps_a_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(app, ["demo", "--sweep", "--requests", "8"], env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.stderr
     assert "9 of 9 cells are kept in artifacts/sweep-" in done.stderr
-    assert done.stdout.index("Cells") < done.stdout.index("Speed-up over k = 0") < done.stdout.index("\nk 4: ")
+    # Which k it names depends on the machine.
+    assert done.stdout.index("Cells") < done.stdout.index("Speed-up over k = 0") < done.stdout.index("\nBest k: ")
