@@ -63,7 +63,7 @@ def ends(folder: Path) -> dict[str, str | None]:
 
 def test_each_draft_length_has_a_server_of_its_own(port: int, tmp_path: Path) -> None:
     # Drafting costs so much that no machine is busy enough to hide it.
-    costs = "--step-time-ms 2 --draft-time-ms 8"
+    costs = "--step-time-ms 2 --draft-time-ms 16"
     serve = f"echo k is $SPEC_PROFILE_K; {SIMULATE} {costs} --port {port} --num-spec-tokens {{k}}"
     options = ["--k", "0,3", "--serve", serve, "--serve-without", f"echo plain; {serve}", "--slo", "itl.p99 <= 1000"]
     done = sweep(port, tmp_path, *options)
