@@ -220,6 +220,26 @@ def test_runs_are_compared(simulate: Simulate, tmp_path: Path) -> None:
     assert document["gates"][0]["results"][0]["passed"] is True
 
 
+def test_tags_are_kept_and_tell_runs_apart(simulate: Simulate, tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("benchmark: {tags: {data: v2, step: 1}}\n")
+    url = simulate("vllm").url
+    for step in ("1000", "2000"):
+        more = ("--request-count", "5", "--config", str(file), "--tag", f"step={step}")
+        result = profile(url, tmp_path / "runs" / f"20261201T0{step}00Z-m-chat-c4", *more)
+        assert f"data v2, step {step}" in result.stdout
+    one, two = sorted((tmp_path / "runs").iterdir())
+    (two / "config.yaml").unlink()  # the summary has them too
+    (one / "profile_export_aiperf.json").unlink()  # as of a killed run
+    assert "data v2, step 2000" in invoke("report", str(two), "--full").stdout
+    shown = words(invoke("report", str(tmp_path / "runs"), columns=140).stdout)
+    assert "step 1000" in shown
+    assert "step 2000" in shown
+    assert "data v2" not in shown
+    refused = profile(url, tmp_path / "none", "--tag", "step")
+    assert (refused.exit_code, "--tag 'step': expected NAME=VALUE" in words(refused.stderr)) == (2, True)
+
+
 def prompts_file(folder: Path, words: str, count: int = 12) -> Path:
     folder.mkdir()
     file = folder / "prompts.jsonl"

@@ -29,6 +29,7 @@ def test_every_kind_of_value_is_written_as_it_is_typed() -> None:
         temperature=0,
         input_file=(Path("a.jsonl"), Path("b's.jsonl")),
         category=("qa",),
+        tags={"step": "3000", "data": "a b"},
         extra_inputs={"ignore_eos": True, "stop": ["\n"]},
     )
     found = words(config, draft_cost=0.05, require=("acceptance_length >= 2.1",))
@@ -36,6 +37,7 @@ def test_every_kind_of_value_is_written_as_it_is_typed() -> None:
         *("spec-profile", "--url", "h:1", "--model", "a model", "--no-streaming", "--concurrency", "4"),
         *("--request-rate", "2.5", "--input-file", "a.jsonl", "--input-file", "b's.jsonl", "--category", "qa"),
         *("--temperature", "0", "--extra-inputs", json.dumps({"ignore_eos": True, "stop": ["\n"]})),
+        *("--tag", "step=3000", "--tag", "data=a b"),
         *("--draft-cost", "0.05", "--require", "acceptance_length >= 2.1"),
     ]
 

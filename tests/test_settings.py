@@ -14,6 +14,7 @@ from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.extra_inputs import parse_extra_inputs
 from aiperf_spec.config.headers import parse_header
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
+from aiperf_spec.config.tags import parse_tags
 from aiperf_spec.errors import ConfigError, ExitCode
 
 
@@ -191,6 +192,31 @@ def test_a_bad_header_is_refused_without_its_value(text: str) -> None:
     with pytest.raises(ConfigError, match="--header") as caught:
         parse_header(text)
     assert "hunter2" not in caught.value.message
+
+
+def test_tags_are_names_and_values() -> None:
+    assert parse_tags(["step=3000", " data = a=b "]) == {"step": "3000", "data": "a=b"}
+    assert parse_tags(["step=3000", "step=3000"]) == {"step": "3000"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["step"], "--tag 'step': expected NAME=VALUE"),
+        (["=3"], "the name ''"),
+        (["3=3"], "the name '3'"),
+        (["a b=3"], "the name 'a b'"),
+        (["step="], "the value of 'step' is empty"),
+        (["step=a\x1b[31m"], "the value of 'step' holds a control character"),
+        (["date=today"], "'date' stands for when a run was made"),
+        (["step=1", "step=2"], "--tag: 'step' is given twice, as '1' and as '2'"),
+    ],
+)
+def test_what_is_no_tag_is_refused(texts: list[str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_tags(texts)
+    assert said in caught.value.message
+    assert caught.value.message.startswith("--tag")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_everything_that_the_nesting_shares() -> None:
             - {kind: warmup, requests: 3, concurrency: 4}
             - {kind: profiling, concurrency: 4, requests: 9, rate: 2.5, duration: 60}
           tokenizer: ./tok
+          tags: {step: 3000, data: "v${NUMBER:80}"}
           artifacts: {dir: out, level: raw}
           random_seed: 5
         """
@@ -77,6 +78,7 @@ def test_everything_that_the_nesting_shares() -> None:
         "artifact_dir": "out",
         "export_level": "raw",
         "random_seed": 5,
+        "tags": {"step": "3000", "data": "v80"},
     }
     assert ProfileConfig.create(**found).input_files == (Path("/conf/a.jsonl"), Path("/b.jsonl"), Path("-"))
 
@@ -153,6 +155,8 @@ BAD = [
     ("benchmark: {phases: [{concurrency: true}]}", "benchmark.phases[0].concurrency: must be a whole number"),
     ("benchmark: {phases: [{concurrency: 2}, {kind: warmup, concurrency: 3}]}", "a warm-up runs at the concurrency"),
     ("benchmark: {artifacts: {level: all}}", "benchmark.artifacts.level: must be 'summary', 'records' or 'raw'"),
+    ("benchmark: {tags: {date: x}}", "benchmark.tags: the name 'date' stands for when a run was made"),
+    ("benchmark: {tags: {step: [1]}}", "benchmark.tags.step: expected text, got a list"),
     ("benchmark: {worst: -1}", "run.yaml, line 1: benchmark.worst: must be at least 0"),
     ("benchmark: {endpoint: {batch_size_text: 2}, worst: -1}", "benchmark.worst: must be at least 0"),
     ("benchmark: {random_seed: 1.5}", "benchmark.random_seed: must be a whole number"),
@@ -218,6 +222,7 @@ def test_what_is_written_reads_back_as_the_same_run() -> None:
         "headers": (("X-Team", "search"),),
         "ca_file": Path("/ca.pem"),
         "random_seed": 4,
+        "tags": {"step": "3000", "note": "a=b ${X}"},
         "export_level": "raw",
         "request_timeout_seconds": 1.5,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -128,7 +129,11 @@ def merged_values(context: typer.Context, options: dict[str, Any], file: Path | 
     if "api_key" in from_file and _source(context, "api_key") == "ENVIRONMENT":
         del options["api_key"]
     merged = {**from_file, **options}
-    for name, join in (("extra_inputs", merge_extra_inputs), ("headers", _join_headers)):
+    for name, join in (
+        ("extra_inputs", merge_extra_inputs),
+        ("headers", _join_headers),
+        ("tags", operator.or_),
+    ):
         if name in from_file and name in options:
             merged[name] = join(from_file[name], options[name])
     return merged

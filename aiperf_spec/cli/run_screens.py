@@ -14,7 +14,7 @@ from aiperf_spec.analysis.labels import labels
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
 from aiperf_spec.artifacts.read.folders import RunFolder
-from aiperf_spec.artifacts.read.run import load_run, run_settings, taken_over
+from aiperf_spec.artifacts.read.run import load_run, run_settings, tags_of, taken_over
 from aiperf_spec.artifacts.read.summary_file import summary_of
 from aiperf_spec.cli.terminal import note
 from aiperf_spec.config.settings import ReportSettings
@@ -25,6 +25,7 @@ from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import NoticeKind, RequestRecord
 from aiperf_spec.render.answer import setup_parts
 from aiperf_spec.render.notices import notice_text
+from aiperf_spec.render.run_header import tags_text
 from aiperf_spec.render.run_report import run_report
 from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import plural, printable
@@ -114,6 +115,7 @@ def _figures(run: RunFolder) -> tuple[Setup, Summary]:
 def _properties(run: RunFolder, setup: Setup) -> dict[str, str]:
     known = run_settings(run.described)
     found = {
+        **{f"tag {name}": tags_text({name: value}) for name, value in tags_of(run).items()},
         "model": run.model,
         "server": ", ".join(setup_parts(setup, with_length=False)),
         "k": f"k {', '.join(map(str, setup.draft_lengths))}" if setup.draft_lengths else "",

@@ -33,7 +33,7 @@ def command_line(config: ProfileConfig, settings: ReportSettings) -> list[str]:
         if isinstance(value, bool):
             words.append(on if value else off)
             continue
-        for text in _texts(value, redactor):
+        for text in _texts(value, redactor) if option.write is None else option.write(value):
             shown = redactor.text(_CREDENTIALS.sub(REDACTED, text) if "url" in name else text)
             words.append(f"{on} {shlex.quote(shown)}")
     return words

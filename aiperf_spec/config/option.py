@@ -4,7 +4,7 @@ The command line, the configuration file, the models that validate and the refer
 This module imports no pydantic, for `--help` has to be quick.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, dataclass_transform
 
@@ -31,6 +31,7 @@ class Option:
     only_in_file: bool = False
     env: str | None = None
     read: Callable[[list[str]], Any] | None = None
+    write: Callable[[Any], Iterable[str]] | None = None
     secret: bool = False
     sent: bool = False
     ge: float | None = None
@@ -81,9 +82,10 @@ def option(
     `place` is where it stands under `benchmark` in a configuration file, such as "endpoint.timeout"; "" is its own
     name there, None is no place at all. `more` may be: `flags`, its names on the command line where they are not made
     from the field's; `only_in_file`; `env`, the environment variable that is read where the command line does not give
-    it; `read`, which makes the value of a repeatable option from its texts where it is more than a list of them;
-    `secret`, for a value that no error and no repr may show; `sent`, for what the request body holds under the field's
-    name where it is given; the bounds `ge`, `gt`, `le`, `min_length`; and `default`,
+    it; `read`, which makes the value of a repeatable option from its texts where it is more than a list of them, and
+    `write`, which makes such texts of it where `command_line` does not know how; `secret`, for a value that no error
+    and no repr may show; `sent`, for what the request body holds under the field's name where it is given; the bounds
+    `ge`, `gt`, `le`, `min_length`; and `default`,
     without which the option must be given.
     """
     return Option(help, panel, metavar, place, **more)

@@ -7,6 +7,7 @@ from aiperf_spec.config.choices import ArrivalPattern, EndpointType, ExportLevel
 from aiperf_spec.config.extra_inputs import parse_extra_inputs
 from aiperf_spec.config.headers import parse_headers
 from aiperf_spec.config.option import LOAD, OUTPUT, PROMPTS, REQUEST, SERVER, Options, option
+from aiperf_spec.config.tags import parse_tags, tag_texts
 
 
 class RunOptions(Options):
@@ -275,6 +276,15 @@ class RunOptions(Options):
         "DIR",
         "artifacts.dir",
         default=None,
+    )
+    tags: dict[str, str] = option(
+        "Tag of the run, such as step=3000. Reports and comparisons tell runs apart by it. Repeatable.",
+        OUTPUT,
+        "NAME=VALUE",
+        flags=("--tag",),
+        read=parse_tags,
+        write=tag_texts,
+        default={},
     )
     export_level: ExportLevel = option(
         "How much to write: summary, records or raw.", OUTPUT, "LEVEL", "artifacts.level", default=ExportLevel.RECORDS

@@ -25,6 +25,7 @@ from aiperf_spec.config.result_options import ResultOptions
 from aiperf_spec.config.run_options import RunOptions
 from aiperf_spec.config.server_url import split_endpoint
 from aiperf_spec.config.several_clients import Share, start_time
+from aiperf_spec.config.tags import tag_problem
 from aiperf_spec.errors import ConfigError
 
 _SENT = [name for name, option in OPTIONS.items() if option.sent]
@@ -190,6 +191,13 @@ class ProfileConfig(Settings, RunOptions):
             # YAML and Python have dates, NaN and more that no body can carry.
             raise ValueError(f"cannot be sent as JSON: {error}") from None
         return extra
+
+    @field_validator("tags")
+    @classmethod
+    def _check_tags(cls, tags: dict[str, str]) -> dict[str, str]:
+        if problem := next((found for tag in tags.items() if (found := tag_problem(*tag))), None):
+            raise ValueError(problem)
+        return tags
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

@@ -62,6 +62,7 @@ class _YamlParser:
             "model": partial(self._only, what="model"),
             "url": partial(self._only, what="server"),
             "headers": self._headers,
+            "tags": self._tags,
             "api_key_env": self._key_variable,
             "ca_file": self._file_path,
             "tokenizer": self._tokenizer,
@@ -155,6 +156,9 @@ class _YamlParser:
         if not isinstance(value.node, yaml.MappingNode):
             self._fail(value, "expected names and values")
         return [[key, self._text(item)] for key, item in self._items(value).items()]
+
+    def _tags(self, value: _Value) -> dict[str, str]:
+        return {name: self._text(item) for name, item in self._items(value).items()}
 
     def _key_variable(self, value: _Value) -> str:
         name = self._text(value)

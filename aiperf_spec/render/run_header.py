@@ -35,6 +35,8 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
     counted = "the server" if result.config.tokenizer is None else "--tokenizer"
     prompts = f"{printable(result.dataset.name, 60)} ({_prompts(result.dataset)}), tokens counted by {counted}"
     grid.add_row("Prompts", Text(prompts))
+    if result.config.tags:
+        grid.add_row("Tags", Text(tags_text(result.config.tags)))
     if summary.objectives:
         grid.add_row("Goodput", Text(goodput_text(summary)))
     if not full:
@@ -52,6 +54,11 @@ def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Tabl
         shown = f"p50 {number(lag.value('p50'))}, p99 {number(lag.value('p99'))}, max {number(lag.max)} ms"
         grid.add_row("Client lag", shown)
     return grid
+
+
+def tags_text(tags: Mapping[str, str]) -> str:
+    """Return the tags of a run in words: "step 3000, data v2"."""
+    return ", ".join(printable(f"{name} {value}", 80) for name, value in tags.items())
 
 
 def goodput_text(summary: Summary) -> str:

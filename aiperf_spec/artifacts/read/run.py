@@ -108,6 +108,14 @@ def limits_of(runs: Sequence[RunFolder]) -> dict[str, float]:
     return found[0] if found and all(each == found[0] for each in found) else {}
 
 
+def tags_of(run: RunFolder) -> dict[str, str]:
+    """Return the run's tags, of a killed run from its configuration."""
+    if run.summary is not None:
+        return run.summary.tags
+    own = own_config(run)
+    return {} if own is None else own[0].tags
+
+
 def command_of(run: RunFolder) -> list[str]:
     """Return the command that makes the run, by option and without secrets; empty without its configuration."""
     own = own_config(run)
@@ -165,6 +173,7 @@ def _summary_config(folder: RunFolder, records: list[RequestRecord]) -> ProfileC
         "concurrency": (profiling and profiling.concurrency) or 1,
         "warmup_request_count": (warmup and warmup.requests) or 0,
         "use_server_token_count": summary.use_server_token_count,
+        "tags": summary.tags,
     }
     try:
         return ProfileConfig.create(**values)

@@ -25,6 +25,7 @@ from pydantic import (
 from pydantic import ValidatorFunctionWrapHandler as Handler
 
 from aiperf_spec.config.several_clients import Share
+from aiperf_spec.config.tags import tag_problem
 from aiperf_spec.metrics.pooled import PooledAcceptance
 from aiperf_spec.metrics.stats import PERCENTILES, STAT_NAMES, Stats
 from aiperf_spec.metrics.summary import CategorySummary, ErrorGroup, Summary
@@ -127,6 +128,11 @@ def _share(found: Any) -> Share | None:
     return Share.parse(found) if isinstance(found, str) else None
 
 
+def _tags(found: Any) -> dict[str, str]:
+    given = found.items() if isinstance(found, dict) else ()
+    return {name: value for name, value in given if isinstance(value, str) and tag_problem(name, value) is None}
+
+
 def _reconciled(found: Any) -> Reconciliation | None:
     reconciliation = _made(_RECONCILIATION, found)
     return reconciliation if reconciliation is not None and reconciliation.counts else None
@@ -172,6 +178,7 @@ class SummaryFile(Tolerant):
     clock: Annotated[ClockOffset | None, BeforeValidator(partial(_made, _CLOCK))] = _at(
         "spec_profile", "client", "clock"
     )
+    tags: Annotated[dict[str, str], BeforeValidator(_tags)] = _at("spec_profile", "tags", default={})
     requests: dict[str, Maybe[Number]] = _at("spec_profile", "requests", default={})
     """How many requests ended how."""
     drop_reasons: dict[str, Maybe[Number]] = _at("spec_profile", "drop_reasons", default={})

@@ -109,6 +109,7 @@ def _ours(result: RunResult, summary: Summary) -> dict[str, Any]:
             "file_hashes": result.dataset.file_hashes,
         },
         "client": _client(result),
+        "tags": Redactor(result.config, split_endpoint(result.config.url)).value(result.config.tags),
         "failure": None if result.failure is None else result.failure.message,
         "requests": {
             "total": summary.total,

@@ -24,7 +24,7 @@ from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.html.time_charts import Times, times_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.run_header import run_table
+from aiperf_spec.render.run_header import run_table, tags_text
 from aiperf_spec.render.run_report import brief_report
 from aiperf_spec.render.server_side import reconciliation_table, server_timing_table
 from aiperf_spec.render.side_by_side import RunRow, runs_table
@@ -130,7 +130,8 @@ def _warnings(run: PageRun) -> list[str]:
 
 def _facts(run: PageRun, *, alone: bool) -> Facts:
     head = () if alone else (("Date", run.when), ("Run", run.about))
-    facts: Facts = [*head, ("Server", run.result.url), ("Command", run.command)]
+    tags = tags_text(run.result.config.tags)
+    facts: Facts = [*head, ("Tags", tags), ("Server", run.result.url), ("Command", run.command)]
     return [(name, value) for name, value in facts if value]
 
 
