@@ -45,7 +45,7 @@ def timed_sweep(
     loads: Sequence[float],
     *,
     prompts: int = 20,
-    repeats: int = 1,
+    repeats: int = 3,
     of_prompt: float = 0.3,
     of_both: float = 0.1,
     of_run: float | Mapping[int, float] = 0.0,
@@ -89,12 +89,13 @@ def drafted_sweep(
     prompts: int = 40,
     *,
     found: float = 1.0,
+    repeats: int = 3,
 ) -> list[CellRun]:
     """Return the cells of a sweep over a chain drafter: a step of k at a load takes `step_ms(k, load)`.
 
     Each prompt has its own chance that a draft token is right, and the same text at every k: which of its tokens are
     right does not depend on k. `found` is the share of its places at which the drafter finds a draft; a step at another
-    place has none, and takes the time of k = 0.
+    place has none, and takes the time of k = 0. All repeats are alike.
     """
     draw, finds = Random(seed), Random(f"finds {seed}")
     texts = []
@@ -113,7 +114,9 @@ def drafted_sweep(
                 record.end_ns = record.last_content_ns
                 record.prompt_hash = f"hash of {index}"
                 records.append(record)
-            cells.append(CellRun(cell=Cell(k, load(value)), records=records, engine="vllm" if k else None))
+            for repeat in range(1, repeats + 1):
+                cell = Cell(k, load(value), repeat)
+                cells.append(CellRun(cell=cell, records=records, engine="vllm" if k else None))
     return cells
 
 

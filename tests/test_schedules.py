@@ -62,6 +62,24 @@ def test_a_draft_length_stays_where_no_other_is_shown_to_be_faster() -> None:
     made = schedule(analysis)
     assert isinstance(made, Schedule)
     assert [each.k for each in made.ranges] == [2]
+    (found,) = configurations(analysis).values()
+    assert isinstance(found, Configuration)
+    assert found.limits[0].startswith("at a load of 4, 8 no draft length is shown to be the best one")
+
+
+def test_a_schedule_without_a_verdict_or_a_difference_is_valid_and_says_so() -> None:
+    once = with_batches(timed_sweep(1, latency_ms, (0, 2), (1, 64), of_both=0.01, repeats=1))
+    (found,) = configurations(analyse_sweep(once)).values()
+    assert isinstance(found, Configuration)
+    assert [k for _, _, k in found.content["num_speculative_tokens_per_batch_size"]] == [2, 0]
+    assert "without a verdict" in found.limits[0]
+    alike = with_batches(timed_sweep(1, lambda k, at: 10.0 - k / 100, (0, 2, 4), (1, 8), of_run=0.2, of_both=0.02))
+    analysis = analyse_sweep(alike)
+    assert all(len(choice.ties) == 2 for choice in analysis.answers.choices)
+    made = schedule(analysis)
+    assert isinstance(made, Schedule)
+    # One draft length throughout: the fastest that was measured at the smallest load.
+    assert made.ranges == (BatchRange(1, 8, analysis.answers.choices[0].best),)
 
 
 def test_without_the_running_batch_there_is_no_schedule() -> None:

@@ -92,7 +92,28 @@ def test_a_run_that_was_slow_as_a_whole_is_told_by_its_repeats() -> None:
     ]
     assert contrasts(points_of(cells)).by_pair[load(2), 4, 0].verdict is Verdict.NONE_SHOWN
     alone = contrasts(points_of(cells[::3])).by_pair[load(2), 4, 0]
-    assert alone.verdict is not Verdict.NONE_SHOWN, "the first repeat alone would have named a winner"
+    assert (alone.speed_up.low or 0) > 1, "within the first repeat alone one was faster"
+    assert (alone.p, alone.adjusted_p, alone.verdict) == (None, None, Verdict.NOT_JUDGED)
+
+
+@pytest.mark.parametrize(("repeats", "judged"), [(1, False), (2, False), (3, True)])
+def test_a_verdict_takes_three_repeats(repeats: int, judged: bool) -> None:
+    cells = timed_sweep(1, latency_ms, (0, 2, 4), (1, 64), repeats=repeats, of_both=0.01)
+    found = analyse_sweep(cells, slos=parse_slos(["itl.avg <= 8"]))
+    assert all((each.verdict is not Verdict.NOT_JUDGED) is judged for each in found.answers.contrasts.by_pair.values())
+    assert found.answers.is_judged is judged
+    # What was measured is told either way.
+    assert [(choice.best, choice.ties, choice.shown) for choice in found.answers.choices] == [
+        (4, (), judged),
+        (0, (), judged),
+    ]
+    assert [payoff.trend for payoff in found.answers.payoffs] == [Trend.STOPS if judged else Trend.NOT_JUDGED] * 2
+    for payoff in found.answers.payoffs:
+        assert payoff.crossover is not None
+        assert 1 < (payoff.crossover.value or 0) < 64
+        assert (payoff.crossover.low, payoff.crossover.high) == ((1, 64) if judged else (None, None))
+    assert found.slo is not None
+    assert (found.slo.highest, found.slo.best, found.slo.ties) == (load(1), 4, ())
 
 
 def test_two_draft_lengths_over_repeats_are_the_paired_t_test() -> None:
@@ -110,19 +131,21 @@ def test_two_draft_lengths_over_repeats_are_the_paired_t_test() -> None:
 
 
 def test_crossovers_lie_in_their_intervals_and_the_best_draft_length_is_right() -> None:
-    loads, seeds = (1, 2, 4, 8, 16, 32, 64), 40
+    loads, seeds = (1, 2, 4, 8, 16, 32, 64), 20
     held = right = 0
     for seed in range(seeds):
-        found = contrasts(points_of(timed_sweep(seed, latency_ms, (0, 2, 4, 6), loads, of_both=0.05)))
+        found = contrasts(points_of(timed_sweep(seed, latency_ms, (0, 2, 4, 6), loads, of_both=0.05, of_run=0.03)))
+        all_hold = True
         for payoff in payoffs(found):
             assert payoff.trend in (Trend.STOPS, Trend.PARTLY)
             assert payoff.crossover is not None
             low, high = payoff.crossover.low or 0.0, payoff.crossover.high or math.inf
-            held += low <= true_crossover(payoff.k) <= high
+            all_hold = all_hold and low <= true_crossover(payoff.k) <= high
+        held += all_hold
         for choice in choices(found):
             latencies = {k: latency_ms(k, choice.load.value) for k in (0, 2, 4, 6)}
             right += min(latencies, key=lambda k: latencies[k]) in (choice.best, *choice.ties)
-    assert held / (seeds * 3) > 0.92
+    assert held >= seeds - 1, "the intervals of one sweep hold together"
     assert right == seeds * len(loads)
 
 
@@ -146,7 +169,8 @@ def test_what_a_draft_length_comes_to(speed_up: Callable[[float], float], trend:
     if trend in (Trend.STOPS, Trend.STARTS):
         assert crossing is not None
         assert crossing.value == pytest.approx(4, rel=0.05)
-        assert 2 < (crossing.low or 0) < 4 < (crossing.high or 0) < 8
+        # Nothing between the loads was measured: the interval ends at those that were.
+        assert (crossing.low, crossing.high) == (2, 8)
     elif trend in (Trend.NEVER, Trend.ALWAYS):
         assert crossing is None
 
@@ -250,7 +274,7 @@ def test_repeats_that_scatter_widen_the_intervals_of_figures() -> None:
     assert scattered.itl_ms.low is not None
     assert scattered.itl_ms.low >= 0
     assert scattered.throughput.n == 3
-    once = analyse_sweep(timed_sweep(1, latency_ms, (0,), (4,))).points[0].throughput
+    once = analyse_sweep(timed_sweep(1, latency_ms, (0,), (4,), repeats=1)).points[0].throughput
     assert (once.low, once.reason) == (None, Missing.NO_INTERVAL)
 
 
@@ -261,7 +285,7 @@ def test_the_running_batch_is_the_mean_of_the_engines_gauge() -> None:
         "vllm:num_requests_running": MetricFigures("gauge", "", None, series),
         "vllm:num_requests_waiting": MetricFigures("gauge", "", None, [other]),
     }
-    (cell,) = timed_sweep(1, latency_ms, (0,), (1,))
+    (cell,) = timed_sweep(1, latency_ms, (0,), (1,), repeats=1)
     (told,) = points_of([replace(cell, server_metrics=ServerMetrics([], 0, 1, metrics))]).values()
     assert (figures_of(told).running, figures_of(told).engines) == (4, 2)
     (untold,) = points_of([cell]).values()
@@ -273,7 +297,7 @@ def test_the_running_batch_is_the_mean_of_the_engines_gauge() -> None:
 def test_a_gauge_that_was_read_too_seldom_is_not_taken() -> None:
     seldom = MetricFigures("gauge", "", None, [SeriesFigures("u", {}, {"avg": 0.0})])
     metrics = ServerMetrics([], 0, 1, {"vllm:num_requests_running": seldom})
-    (cell,) = timed_sweep(1, latency_ms, (0,), (4,), of_prompt=0.01)
+    (cell,) = timed_sweep(1, latency_ms, (0,), (4,), of_prompt=0.01, repeats=1)
     (told,) = points_of([replace(cell, server_metrics=metrics)]).values()
     found = figures_of(told)
     assert not found.by_gauge

@@ -34,7 +34,7 @@ def test_the_page_has_the_heat_map_the_curves_and_the_crossings(full: SweepAnaly
     assert page.count("<figcaption>Speed-up by k and load</figcaption>") == 1
     assert page.count("<figcaption>Speed-up over the load</figcaption>") == 1
     assert re.search(r"<title>k 2 at concurrency 1: 1\.\d\d \(1\.\d\d to 1\.\d\d\), faster</title>", page)
-    assert "<title>k 4 crosses 1 at concurrency" in page
+    assert "<title>k 4 crosses 1 between concurrency" in page
     assert "Configuration for vLLM" in page
     assert "num_speculative_tokens_per_batch_size" in page
     assert "Best k of each category" in page or "best k of each category" in page

@@ -39,11 +39,31 @@ def test_the_closing_sentences_answer_each_question(full: SweepAnalysis) -> None
 
 def test_never_pays_is_said_in_those_words() -> None:
     cells = timed_sweep(1, lambda k, at: 10.0 + k, (0, 2, 4), (1, 8), of_both=0.02)
-    _, never, once = sentences(analyse_sweep(cells))
+    _, never = sentences(analyse_sweep(cells))
     assert never.startswith("Speculation never pays here")
-    assert once.startswith("Cells were run once")
     mixed = timed_sweep(1, lambda k, at: {0: 10.0, 2: 8.0, 4: 15.0}[k], (0, 2, 4), (1, 8), of_both=0.02)
     assert "k 4: never pays here." in list(sentences(analyse_sweep(mixed)))
+
+
+def test_cells_that_were_run_once_have_a_fastest_one_and_no_winner() -> None:
+    said = list(sentences(analyse_sweep(timed_sweep(1, latency_ms, (0, 2, 4), (1, 64), repeats=1, of_both=0.01))))
+    assert said[0].startswith("Fastest k measured: 4 at concurrency 1 (1.")
+    assert said[0].endswith("; 0 at concurrency 64.")
+    assert said[1].startswith("k 2: measured faster than k 0 at concurrency 1, not at concurrency 64 (even at about ")
+    assert said[-1].startswith("No verdict: cells were run once")
+    slow = timed_sweep(1, lambda k, at: 10.0 + k, (0, 2, 4), (1, 8), of_both=0.02, repeats=2)
+    _, never, twice = sentences(analyse_sweep(slow))
+    assert never == "k 2, 4: measured faster than k 0 at no load."
+    assert twice.startswith("No verdict: cells were run twice")
+
+
+def test_a_verdict_on_some_cells_does_not_pass_for_one_on_all() -> None:
+    cells = timed_sweep(1, latency_ms, (0, 4), (1, 64), of_both=0.01)
+    found = analyse_sweep([cell for cell in cells if cell.cell.name not in ("k4-c64-2", "k4-c64-3")])
+    said = list(sentences(found))
+    assert said[0].startswith("Best k: 4 at concurrency 1 (1.")
+    assert said[0].endswith("; 0 at concurrency 64 (not judged).")
+    assert said[-1] == "Some cells were run once: there is no verdict on them."
 
 
 def test_runs_that_scatter_make_no_winner() -> None:
@@ -58,7 +78,6 @@ def test_tables_show_speed_ups_with_what_they_are_made_of(full: SweepAnalysis) -
     rows = [line.split() for line in text.splitlines()]
     assert ["8", "2", "40", "1.39", "1.29", "to", "1.50", "faster", "1.98", "17.00"] in rows
     assert ["32", "4", "0.81", "0.81", "+0.2"] in rows
-    assert "Cells were run once" in text
     assert "\x1b" not in text
     assert "k9-c1-1" in text
     assert "\\x1b[31m[bold]out of memory" in text
@@ -76,9 +95,12 @@ def test_one_repeat_two_and_three_are_told_apart() -> None:
         )
         for n in (1, 2, 3)
     }
-    assert "Cells were run once" in notes[1]
+    assert "No verdict: cells were run once" in notes[1]
+    assert "do not hold how much equal runs differ" in notes[1]
     assert "Throughputs have intervals from 3 repeats on" in notes[2]
-    assert "Cells were run once" not in notes[3]
+    assert "No verdict: cells were run twice" in notes[2]
+    assert "No verdict" not in notes[3]
+    assert "Where each k pays" not in notes[1] + notes[2]
     assert "No acceptance was reported at k 4" in notes[3]
 
 
@@ -101,6 +123,7 @@ def test_json_holds_figures_verdicts_and_sentences(full: SweepAnalysis) -> None:
     assert len(found["economy"]["predictions"]) == 9
     assert found["failed_cells"][0]["k"] == 9
     assert found["configurations"] == {"engine": {"schedule": [[1, 2, 4]]}}
+    assert (found["repeats"], found["repeats_for_verdicts"]) == (3, 3)
     assert found["sentences"][0].startswith("Best k")
 
 
@@ -116,7 +139,7 @@ def test_csv_has_a_row_for_each_point(full: SweepAnalysis) -> None:
 
 def test_a_load_without_its_baseline_says_so() -> None:
     cells = timed_sweep(1, latency_ms, (0, 2, 4), (1, 8), of_both=0.02)
-    text = shown(sweep_report(analyse_sweep([cell for cell in cells if cell.cell.name != "k0-c8-1"])), 120)
+    text = shown(sweep_report(analyse_sweep([cell for cell in cells if not cell.cell.name.startswith("k0-c8")])), 120)
     assert "At concurrency 8 there is no cell of k = 0 to compare with." in text
     assert "8  4   –         –              –" in text
 

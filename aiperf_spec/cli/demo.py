@@ -22,8 +22,9 @@ from aiperf_spec.simulator import ENGINES, SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 
 _FOLDER = Path("artifacts") / "demo"
-_COSTS = {"--step-time-ms": 8.0, "--draft-time-ms": 0.3, "--batch-time-ms": 0.6}
+_COSTS = {"--step-time-ms": 4.0, "--draft-time-ms": 0.15, "--batch-time-ms": 0.3}
 """What the steps of the sweep cost: k 4 then stops paying at a concurrency of about 7, and k 2 at about 15."""
+_SWEPT = {"k": (0, 2, 4), "concurrency": (2, 6, 16), "repeat": 3}
 
 
 def demo(requests: int, concurrency: int) -> None:
@@ -65,9 +66,7 @@ def demo_sweep(requests: int) -> None:
         temperature=0,
         extra_inputs={"ignore_eos": True},
     )
-    settings = SweepSettings.create(
-        k=(0, 2, 4), concurrency=(1, 4, 16), serve=f"exec {serve} --num-spec-tokens {{k}}", settle_time=0
-    )
+    settings = SweepSettings.create(**_SWEPT, serve=f"exec {serve} --num-spec-tokens {{k}}", settle_time=0)
     with translated_errors():
         note(
             "a simulated step takes {--step-time-ms:g} ms, {--draft-time-ms:g} ms more for each token of the draft "

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from aiperf_spec.analysis.gates import Gate
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS
 from aiperf_spec.analysis.sweep.slo import parse_slos
 from aiperf_spec.analysis.sweep.sweep import SweepAnalysis, analyse_sweep, predict
 from aiperf_spec.artifacts import names
@@ -57,6 +58,8 @@ def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, 
         if settings.serve is not None and "{k}" not in settings.serve:
             note("--serve has no {k} in it, so the command has to read the draft length from SPEC_PROFILE_K")
         baseline = [] if settings.baseline is None else load_baseline(settings.baseline, loads)
+        if settings.lengths and settings.repeat < MIN_REPEATS:
+            note(f"--repeat {settings.repeat} gives no verdict, only what was measured: give {MIN_REPEATS} for one")
         dataset = _prompts(base)
         folder = SweepFolder(base.artifact_dir or names.default_sweep_folder())
         folder.begin(_plan(base, report, settings, dataset, cells), resume=settings.resume)

@@ -8,7 +8,7 @@ from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.text import Text
 
-from aiperf_spec.analysis.intervals import Estimate
+from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Choice, Trend
 from aiperf_spec.analysis.sweep.economy import Economy
@@ -20,7 +20,7 @@ from aiperf_spec.models.schedule import Configuration, NoConfiguration
 from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
 from aiperf_spec.render.missing import explained, figure, interval, signed
-from aiperf_spec.render.sweep_sentences import VERDICTS, crossover_text, loads_text, sentences
+from aiperf_spec.render.sweep_sentences import VERDICTS, best_name, loads_text, sentences
 from aiperf_spec.render.text import cell, count, middle, number, printable, spelled
 
 _POINT_DROPS = ("ITL ms\n95 %", "tok/s\n95 %", "TTFT ms\np99", "runs", "rate\n%", "requests", "good\nreq/s")
@@ -39,17 +39,17 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
     if answers.payoffs:
         yield titled("Speed-up over k = 0", speed_up_table(analysis), speed_up_notes(analysis))
     if answers.choices:
-        yield titled("Best k of each load", choices_table(analysis))
-    if answers.payoffs:
-        notes = ["Between two loads, the logarithm of the speed-up is interpolated linearly over that of the load."]
+        yield titled(f"{best_name(answers)} at each load", choices_table(analysis))
+    if answers.payoffs and answers.is_judged:
+        notes = [
+            "about: interpolated, the logarithm of the speed-up over that of the load. The interval ends at loads that "
+            "were measured."
+        ]
         crossing = any(payoff.crossover is not None for payoff in answers.payoffs)
         yield titled("Where each k pays", payoffs_table(answers), notes if crossing else ())
-    if analysis.has_judged_categories:
-        yield titled(
-            "Best k of each category",
-            categories_table(analysis),
-            ["In parentheses: lengths that are not shown to differ."],
-        )
+    if analysis.has_telling_categories:
+        notes = ["In parentheses: lengths that are not shown to differ."] if answers.is_judged else []
+        yield titled(f"{best_name(answers)} of each category", categories_table(analysis), notes)
     if analysis.slo is not None:
         yield slo_table(analysis.slo)
     if analysis.economy is not None and analysis.economy.predictions:
@@ -149,10 +149,13 @@ def speed_up_table(analysis: SweepAnalysis) -> FittingTable:
 
 def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
     """Return in words how speed-ups were made and judged."""
+    tests = analysis.answers.contrasts.tests
     notes = [
         "Ratio of the pooled inter-token latencies, over the same prompts, paired. Intervals are 95 %, one figure at a "
-        f"time; verdicts are corrected for {analysis.answers.contrasts.tests} comparisons (Holm)."
+        "time" + (f"; verdicts are corrected for {tests} comparisons (Holm)." if tests else ".")
     ]
+    if analysis.fewest_repeats == 1:
+        notes.append("Intervals are over prompts alone: they do not hold how much equal runs differ.")
     reasons = dict.fromkeys(
         each.speed_up.reason for each in analysis.answers.contrasts.by_pair.values() if each.speed_up.reason is not None
     )
@@ -168,13 +171,15 @@ def _ties(choice: Choice) -> str:
 
 def choices_table(analysis: SweepAnalysis) -> FittingTable:
     """Return the best k of each load, and those that are not shown to differ from it."""
-    columns = (load_header(analysis.loads), "batch", "best k", "speed-up", "95 % interval", "<no difference shown to")
+    shown_to = ("<no difference shown to",) if analysis.answers.is_judged else ()
+    columns = (load_header(analysis.loads), "batch", "k", "speed-up", "95 % interval", *shown_to)
     table = table_of(columns, drops=("batch",))
     for choice in analysis.answers.choices:
         found = analysis.answers.speed_up(choice.load, choice.best)
         point = analysis.point(choice.load, choice.best)
         speeds = ("1" if not choice.best else "–", "") if found is None else _speed_cells(found.speed_up)
-        table.add_row(f"{choice.load.value:g}", _running(point), str(choice.best), *speeds, _ties(choice))
+        ties = [_ties(choice)] if shown_to else []
+        table.add_row(f"{choice.load.value:g}", _running(point), str(choice.best), *speeds, *ties)
     return table.without_hollow()
 
 
@@ -185,17 +190,17 @@ def _speed_cells(speed_up: Estimate) -> tuple[str, str]:
 def payoffs_table(answers: Answers) -> FittingTable:
     """Return at which loads each k pays, and where it stops."""
     table = table_of(
-        ("k", "<faster at", "<slower at", "<none shown at", "<crossover", "<comes to"), drops=("comes to",)
+        ("k", "<faster at", "<slower at", "<none shown at", "passes 1\nabout", "passes 1\n95 %", "<comes to"),
+        drops=("comes to",),
     )
     for payoff in answers.payoffs:
         lists = (
             ", ".join(f"{load.value:g}" for load in loads) or "–"
             for loads in (payoff.faster, payoff.slower, payoff.unshown)
         )
-        any_load = next(iter((*payoff.faster, *payoff.slower, *payoff.unshown)), None)
-        crossing = "–" if payoff.crossover is None or any_load is None else crossover_text(payoff.crossover, any_load)
-        table.add_row(str(payoff.k), *lists, crossing, str(payoff.trend))
-    return table
+        crossing = payoff.crossover or missing(Missing.NOT_REACHED)
+        table.add_row(str(payoff.k), *lists, figure(crossing, 1), interval(crossing, 1), str(payoff.trend))
+    return table.without_hollow()
 
 
 def categories_table(analysis: SweepAnalysis) -> FittingTable:
@@ -205,14 +210,14 @@ def categories_table(analysis: SweepAnalysis) -> FittingTable:
     table = table_of(("<Category", *(f"{header} {load.value:g}" for load in loads), "<never pays"))
     for name, answers in analysis.categories.items():
         best = {choice.load: choice for choice in answers.choices}
-        cells = [_choice(best[load]) if load in best else "–" for load in loads]
+        cells = [_choice(best[load], analysis.answers) if load in best else "–" for load in loads]
         never = [str(payoff.k) for payoff in answers.payoffs if payoff.trend is Trend.NEVER]
         table.add_row(Text(middle(name, 20)), *cells, ", ".join(never) or "–")
     return table
 
 
-def _choice(choice: Choice) -> str:
-    if not choice.judged:
+def _choice(choice: Choice, answers: Answers) -> str:
+    if not choice.judged and answers.is_judged:
         return "not judged"
     return f"{choice.best}" + (f" ({', '.join(map(str, choice.ties))})" if choice.ties else "")
 

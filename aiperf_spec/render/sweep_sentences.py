@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from statistics import median
 
 from aiperf_spec.analysis.intervals import Estimate
@@ -10,11 +12,15 @@ from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Choice, Payoff, Trend
 from aiperf_spec.analysis.sweep.contrasts import Verdict
 from aiperf_spec.analysis.sweep.economy import Economy
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS
 from aiperf_spec.analysis.sweep.slo import SloAnswer
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
 from aiperf_spec.models.sweep import Load, LoadKind
-from aiperf_spec.render.missing import explained, interval
+from aiperf_spec.render.missing import explained
 from aiperf_spec.render.text import number, plural, printable
+
+_SELDOM = {1: "once", 2: "twice"}
+"""Numbers of runs that are too few for a verdict."""
 
 
 def load_text(load: Load) -> str:
@@ -38,13 +44,16 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
     if answers.choices:
         yield _best(analysis)
     yield from paying(answers)
-    if answers.payoffs and analysis.fewest_repeats == 1:
-        yield (
-            "Cells were run once, so no interval and no verdict here allows for how much two equal runs differ: "
-            "--repeat 3 measures that."
-        )
     if analysis.slo is not None:
         yield _slo(analysis.slo)
+    if (answers.payoffs or analysis.slo) and (seldom := _SELDOM.get(analysis.fewest_repeats)):
+        if answers.is_judged:
+            yield f"Some cells were run {seldom}: there is no verdict on them."
+        else:
+            yield (
+                f"No verdict: cells were run {seldom}, which does not tell how much equal runs differ. "
+                f"--repeat {MIN_REPEATS} does."
+            )
     if analysis.economy is not None:
         yield _economy(analysis.economy)
     if quick := analysis.quick_steps:
@@ -61,24 +70,23 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
 
 def _best(analysis: SweepAnalysis) -> str:
     answers = analysis.answers
-    groups: list[tuple[list[int], list[Choice]]] = []
-    for choice in answers.choices:
-        alike = sorted((choice.best, *choice.ties)) if choice.judged else []
-        if groups and groups[-1][0] == alike:
-            groups[-1][1].append(choice)
-        else:
-            groups.append((alike, [choice]))
     parts = []
-    for alike, chosen in groups:
+    for (judged, alike), group in groupby(answers.choices, lambda each: (each.judged, sorted((each.best, *each.ties)))):
+        chosen = list(group)
         where = loads_text([choice.load for choice in chosen])
-        if not alike:
-            parts.append(f"not judged at {where}")
-        elif len(alike) > 1:
+        if len(alike) > 1:
             parts.append(f"no difference shown between {_listed(list(map(str, alike)))} at {where}")
         else:
-            parts.append(f"{alike[0]} at {where}{_times(answers, chosen)}")
+            notes = [_times(answers, chosen), "not judged" if answers.is_judged and not judged else ""]
+            beside = ", ".join(filter(None, notes))
+            parts.append(f"{alike[0]} at {where}" + (f" ({beside})" if beside else ""))
     unmeasured = analysis.economy is not None and any(each.measured is None for each in analysis.economy.predictions)
-    return f"Best k{', of those measured' if unmeasured else ''}: {'; '.join(parts)}."
+    return f"{best_name(answers)}{', of those measured' if unmeasured else ''}: {'; '.join(parts)}."
+
+
+def best_name(answers: Answers) -> str:
+    """Return what the draft length of a load is called that came out first: the best one only by a verdict."""
+    return "Best k" if answers.is_judged else "Fastest k measured"
 
 
 def _times(answers: Answers, chosen: Sequence[Choice]) -> str:
@@ -90,30 +98,45 @@ def _times(answers: Answers, chosen: Sequence[Choice]) -> str:
     if not speeds:
         return ""
     ends = dict.fromkeys((number(min(speeds)), number(max(speeds))))
-    return f" ({' to '.join(ends)} times as fast as k 0)"
+    return f"{' to '.join(ends)} times as fast as k 0"
 
 
 def paying(answers: Answers) -> Iterator[str]:
     """Yield where each draft length pays, those of which the same is said in one sentence."""
-    judged = [payoff for payoff in answers.payoffs if payoff.trend is not Trend.NOT_JUDGED]
-    if judged and all(payoff.trend is Trend.NEVER for payoff in judged):
+    if answers.payoffs and all(payoff.trend is Trend.NEVER for payoff in answers.payoffs):
         yield "Speculation never pays here: every draft length is slower than k 0 at every load measured."
         return
     by_words: dict[str, list[int]] = {}
-    for payoff in judged:
-        by_words.setdefault(payoff_text(payoff), []).append(payoff.k)
+    for payoff in answers.payoffs:
+        words = _measured_text(payoff, answers) if payoff.trend is Trend.NOT_JUDGED else payoff_text(payoff)
+        by_words.setdefault(words, []).append(payoff.k)
     for words, lengths in by_words.items():
         yield f"k {', '.join(map(str, lengths))}: {words}."
-    if answers.payoffs and not judged:
+    if answers.payoffs and not any(each.speed_up.has_interval for each in answers.contrasts.by_pair.values()):
         yield "Not judged whether speculation pays: fewer than 5 prompts were answered with and without it."
+
+
+def _measured_text(payoff: Payoff, answers: Answers) -> str:
+    """Return at which loads a draft length was measured to be faster than k = 0, in a clause without a verdict."""
+    speeds = {load: found.speed_up.value for load in payoff.unshown if (found := answers.speed_up(load, payoff.k))}
+    faster, other = (
+        [load for load, speed in speeds.items() if speed is not None and (speed > 1) is wanted]
+        for wanted in (True, False)
+    )
+    if not faster:
+        return "measured faster than k 0 at no load"
+    if not other:
+        return "measured faster than k 0 at every load"
+    even = "" if payoff.crossover is None else f" (even at {crossover_text(payoff.crossover, faster[0])})"
+    return f"measured faster than k 0 at {loads_text(faster)}, not at {loads_text(other)}{even}"
 
 
 def payoff_text(payoff: Payoff) -> str:
     """Return where a draft length pays, in a clause."""
     if payoff.trend is Trend.STOPS and payoff.crossover is not None:
-        return f"stops paying at {crossover_text(payoff.crossover, payoff.slower[0])}"
+        return f"stops paying {crossover_text(payoff.crossover, payoff.slower[0])}"
     if payoff.trend is Trend.STARTS and payoff.crossover is not None:
-        return f"pays from {crossover_text(payoff.crossover, payoff.faster[0])} on"
+        return f"starts paying {crossover_text(payoff.crossover, payoff.faster[0])}"
     if payoff.trend in (Trend.ALWAYS, Trend.NEVER, Trend.NONE_SHOWN, Trend.NOT_JUDGED):
         return payoff.trend
     parts = [f"pays at {loads_text(payoff.faster)}"] if payoff.faster else [Trend.NOT_SHOWN_TO_PAY]
@@ -123,12 +146,14 @@ def payoff_text(payoff: Payoff) -> str:
 
 
 def crossover_text(found: Estimate, like: Load) -> str:
-    """Return a crossover in words, with its interval; `like` is any load of its kind."""
-    value = number(found.value, 1)
-    where = f"concurrency {value}" if like.kind is LoadKind.CONCURRENCY else f"{value} requests/s"
-    if found.low is None and found.high is None:
-        return f"about {where}"
-    return f"{where} (95 %: {interval(found, 1)})"
+    """Return where a crossover is, in words; `like` is any load of its kind."""
+    about, ends = number(found.value, 1), [end for end in (found.low, found.high) if end is not None]
+    where = loads_text([replace(like, value=end) for end in ends]) if ends else ""
+    if len(ends) == 2:
+        return f"between {where} (about {about})"
+    if ends:
+        return f"{'above' if found.high is None else 'below'} {where} (about {about})"
+    return f"about {about}"
 
 
 def _slo(answer: SloAnswer) -> str:

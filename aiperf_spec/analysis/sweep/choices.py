@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,18 +15,21 @@ from aiperf_spec.models.sweep import Load
 
 @dataclass(slots=True, frozen=True)
 class Choice:
-    """The draft length that was fastest at a load, and those that are not shown to differ from it."""
+    """The draft length that was fastest at a load, and those that are not shown to differ from it.
+
+    Where it is not `judged`, it is the fastest one that was measured and no more: `ties` is empty.
+    """
 
     load: Load
     best: int
     ties: tuple[int, ...] = ()
     judged: bool = True
-    """Whether it was held against any other: not where prompts are too few."""
+    """Whether it was held against any other: not where repeats or prompts are too few."""
 
     @property
     def shown(self) -> bool:
         """Whether it is shown to be faster than every other one."""
-        return not self.ties
+        return self.judged and not self.ties
 
 
 class Trend(StrEnum):
@@ -49,8 +52,7 @@ class Trend(StrEnum):
 class Payoff:
     """At which loads a draft length pays, against k = 0.
 
-    `crossover` is the load at which the speed-up passes 1, between the loads that were measured; an end of its interval
-    is None where it lies beyond these. None where the speed-up does not pass 1.
+    `unshown` are also the loads at which nothing was judged. `crossover` is the load at which the speed-up passes 1.
     """
 
     k: int
@@ -76,9 +78,9 @@ def choices(found: Contrasts) -> tuple[Choice, ...]:
             continue
         best = max(known, key=lambda k: (ahead[k] or 0.0, -k))
         others = [(k, found.of(load, best, k)) for k in lengths if k != best]
-        ties = tuple(k for k, each in others if each is None or not each.is_faster)
         judged = any(each is not None and each.verdict is not Verdict.NOT_JUDGED for _, each in others)
-        chosen.append(Choice(load, best, ties, judged))
+        ties = tuple(k for k, each in others if each is None or not each.is_faster)
+        chosen.append(Choice(load, best, ties if judged else (), judged))
     return tuple(chosen)
 
 
@@ -125,81 +127,28 @@ def _trend(by_load: Sequence[Contrast], faster: Sequence[Load], slower: Sequence
     return Trend.STARTS if max(slower) < min(faster) else Trend.PARTLY
 
 
-_Curve = Sequence[float | None]
-
-
 def crossover(by_load: Sequence[Contrast]) -> Estimate | None:
-    """Return the load at which the speed-up passes 1; None where its value does not, between any two loads.
+    """Return the load at which the speed-up passes 1; None where it does not, or does so in both directions.
 
-    Between two loads the logarithm of the speed-up is taken to be straight in the logarithm of the load. Steps whose
-    time grows by a constant with each running request give a curve between one that is straight in the load and one
-    that is straight in 1 / load. The interval holds the crossings of both, with the interval of the speed-up: it
-    reaches as far as no load in between shows a difference. Of several crossings it is the first downward one, else the
-    first upward one.
+    Its value takes the logarithm of the speed-up to be straight in that of the load, between two loads. Nothing was
+    measured there, so the interval does not lean on it: it reaches from the last load at which k is shown to be faster
+    to the first one at which it is shown to be slower (or the other way round), and supposes only that the speed-up
+    passes 1 once. The verdicts hold together, and so do the intervals of all k. An end without such a load is None.
     """
     known = [each for each in by_load if each.speed_up.value]
     loads = [each.load.value for each in known]
-    for sign in (1.0, -1.0):
-        values = [sign * math.log(each.speed_up.value or 1.0) for each in known]
-        ends = [(_log(each.speed_up.low), _log(each.speed_up.high)) for each in known]
-        low = [None if end is None else sign * end for end in ((low if sign > 0 else high) for low, high in ends)]
-        high = [None if end is None else sign * end for end in ((high if sign > 0 else low) for low, high in ends)]
+    values = [math.log(each.speed_up.value or 1.0) for each in known]
+    faster, slower = (
+        [at for at, each in zip(loads, known, strict=True) if each.verdict is verdict]
+        for verdict in (Verdict.FASTER, Verdict.SLOWER)
+    )
+    for sign, before, after in ((1, faster, slower), (-1, slower, faster)):
+        low, high = max(before, default=None), min(after, default=None)
         for i in range(1, len(known)):
-            if values[i - 1] > 0 >= values[i]:
-                where = _root(loads, values, i, math.log)
-                if where is None:
-                    continue
-                lowest, highest = _first_end(loads, low, i), _last_end(loads, high, i)
-                reason = None if lowest is not None and highest is not None else Missing.NOT_REACHED
-                return Estimate(where, lowest, highest, min(each.speed_up.n for each in known), reason=reason)
-    return None
-
-
-def _log(value: float | None) -> float | None:
-    return math.log(value) if value else None
-
-
-def _root(loads: Sequence[float], curve: _Curve, i: int, shape: Callable[[float], float]) -> float | None:
-    """Return where a curve that is straight in `shape` of the load is 0, between points i - 1 and i."""
-    before, after = curve[i - 1], curve[i]
-    if before is None or after is None or not before > after:
-        return None
-    first, last = shape(loads[i - 1]), shape(loads[i])
-    return _UNSHAPED[shape](first + (last - first) * before / (before - after))
-
-
-def _straight(load: float) -> float:
-    return load
-
-
-def _inverse(load: float) -> float:
-    return 1 / load
-
-
-_UNSHAPED: dict[Callable[[float], float], Callable[[float], float]] = {
-    math.log: math.exp,
-    _straight: _straight,
-    _inverse: _inverse,
-}
-_EXTREMES = (_straight, _inverse)
-
-
-def _first_end(loads: Sequence[float], low: _Curve, i: int) -> float | None:
-    # The lower end is at most 0 at i, and so at every j that is come to.
-    for j in range(i, 0, -1):
-        before = low[j - 1]
-        if before is None or low[j] is None:
-            return None
-        if before > 0:
-            return min(root for shape in _EXTREMES if (root := _root(loads, low, j, shape)) is not None)
-    return None
-
-
-def _last_end(loads: Sequence[float], high: _Curve, i: int) -> float | None:
-    for j in range(i, len(loads)):
-        after = high[j]
-        if after is None or high[j - 1] is None:
-            return None
-        if after < 0:
-            return max(root for shape in _EXTREMES if (root := _root(loads, high, j, shape)) is not None)
+            inside = loads[i - 1] >= (low or 0.0) and loads[i] <= (high or math.inf)
+            if inside and sign * values[i - 1] > 0 >= sign * values[i]:
+                share = values[i - 1] / (values[i - 1] - values[i])
+                where = loads[i - 1] * (loads[i] / loads[i - 1]) ** share
+                reason = None if low is not None and high is not None else Missing.NOT_REACHED
+                return Estimate(where, low, high, min(each.speed_up.n for each in known), reason=reason)
     return None

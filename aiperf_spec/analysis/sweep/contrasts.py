@@ -4,7 +4,8 @@ The speed-up is the ratio of the two inter-token latencies, both pooled (all tim
 over the prompts and turns that both runs of a repeat answered. Two things make it scatter: prompts, by the jackknife
 over them, and runs. How runs scatter is known from repeats: it is what is left of the logarithm of the latencies at a
 load when the mean of each k and of each repeat are taken out, which for two draft lengths is the paired t-test. Two
-that scatter more than all of the load together are held to their own scatter.
+that scatter more than all of the load together are held to their own scatter. Below 3 repeats the scatter of runs is
+not known, so there is a speed-up and no verdict.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from aiperf_spec.analysis.intervals import MIN_CLUSTERS, NOISE, Estimate, linear
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.speed import token_times
 from aiperf_spec.analysis.statistics import holm_adjusted, t_quantile, t_two_sided_p
-from aiperf_spec.analysis.sweep.points import PointRuns
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS, PointRuns
 from aiperf_spec.models.sweep import Load
 
 ALPHA = 0.05
@@ -37,6 +38,7 @@ class Verdict(StrEnum):
     SLOWER = "slower"
     NONE_SHOWN = "no difference shown"
     NOT_JUDGED = "not judged"
+    """Fewer repeats than show how runs scatter, or fewer prompts than an interval takes."""
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class Contrast:
     """The speed-up of `k` over `base` at a load: above 1 where k is faster.
 
     `n` of the speed-up counts prompts that pair, `repeats` the repeats in which both were run. The interval is of this
-    contrast alone; the verdict is corrected for all contrasts of its family.
+    contrast alone; the verdict is corrected for all contrasts of its family. `p` is None where nothing is judged.
     """
 
     load: Load
@@ -186,7 +188,8 @@ def _contrast(
     if between_runs is not None:
         sources.append((math.sqrt(2 * between_runs[0] / len(repeats)), between_runs[1]))
     speed_up, p = _judged(value, one.n, sources)
-    return Contrast(load=load, k=k, base=base, speed_up=speed_up, repeats=len(repeats), p=p)
+    repeated = len(repeats) >= MIN_REPEATS
+    return Contrast(load=load, k=k, base=base, speed_up=speed_up, repeats=len(repeats), p=p if repeated else None)
 
 
 def _judged(value: float, n: int, sources: Sequence[tuple[float, float]]) -> tuple[Estimate, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.missing import Missing
@@ -55,8 +56,27 @@ def configurations(analysis: SweepAnalysis) -> dict[str, Configuration | NoConfi
     made = schedule(analysis)
     for name, engine in known_engines().items():
         if name in names and engine.schedule is not None:
-            found[engine.name] = made if isinstance(made, Missing) else engine.schedule(made)
+            given = made if isinstance(made, Missing) else engine.schedule(made)
+            if isinstance(given, Configuration) and (doubt := _doubt(analysis.answers)) is not None:
+                given = replace(given, limits=(doubt, *given.limits))
+            found[engine.name] = given
     return found
+
+
+def _doubt(answers: Answers) -> str | None:
+    """Say what a schedule rests on that no verdict covers."""
+    if not answers.is_judged:
+        return (
+            "it follows the fastest draft lengths that were measured, without a verdict: another sweep may give "
+            "another one"
+        )
+    unshown = [f"{choice.load.value:g}" for choice in answers.choices if not choice.shown]
+    if not unshown:
+        return None
+    return (
+        f"at a load of {', '.join(unshown)} no draft length is shown to be the best one: the one in use at the load "
+        "below stays while none is shown to be faster, and the first is the fastest that was measured"
+    )
 
 
 def _chosen(answers: Answers) -> list[tuple[Choice, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, evaluate, parse_gate
 from aiperf_spec.analysis.sweep.choices import Choice
-from aiperf_spec.analysis.sweep.contrasts import Contrasts
+from aiperf_spec.analysis.sweep.contrasts import Contrasts, Verdict
 from aiperf_spec.analysis.sweep.points import Point, PointRuns
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.goodput import Objective
@@ -83,4 +83,5 @@ def _fastest(load: Load, latencies: Mapping[int, float | None], found: Contrasts
         return None
     best = min(timed, key=lambda k: (timed[k], k))
     others = [(k, found.of(load, best, k)) for k in timed if k != best]
-    return Choice(load, best, tuple(k for k, each in others if each is None or not each.is_faster))
+    alike = (Verdict.NONE_SHOWN, Verdict.SLOWER)
+    return Choice(load, best, tuple(k for k, each in others if each is not None and each.verdict in alike))

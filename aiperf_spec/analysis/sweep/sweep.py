@@ -26,6 +26,11 @@ class Answers:
     choices: tuple[Choice, ...]
     payoffs: tuple[Payoff, ...]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is a verdict on any draft length."""
+        return any(choice.judged for choice in self.choices)
+
     def speed_up(self, load: Load, k: int | None) -> Contrast | None:
         """Return the speed-up of a draft length over k = 0; None where one of both was not measured."""
         return None if not k else self.contrasts.of(load, k, 0)
@@ -61,10 +66,10 @@ class SweepAnalysis:
         return min((point.repeats for point in self.points), default=0)
 
     @property
-    def has_judged_categories(self) -> bool:
-        """Whether there are several categories, and prompts enough in some of them to judge a draft length."""
-        judged = any(choice.judged for answers in self.categories.values() for choice in answers.choices)
-        return len(self.categories) > 1 and judged
+    def has_telling_categories(self) -> bool:
+        """Whether there are several categories, and prompts enough in some of them for intervals."""
+        found = (each for answers in self.categories.values() for each in answers.contrasts.by_pair.values())
+        return len(self.categories) > 1 and any(each.speed_up.has_interval for each in found)
 
     @property
     def quick_steps(self) -> list[Point]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.sweep.contrasts import Contrast
-from aiperf_spec.analysis.sweep.points import Point
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS, Point
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
 from aiperf_spec.artifacts.write.csv_table import csv_bytes
 from aiperf_spec.artifacts.write.record_lines import to_json
@@ -42,6 +42,7 @@ def sweep_json(
         "clusters": "prompts",
         "correction": f"Holm, over {analysis.answers.contrasts.tests} comparisons",
         "repeats": analysis.fewest_repeats,
+        "repeats_for_verdicts": MIN_REPEATS,
         "points": [_point(point) for point in analysis.points],
         **_answers(analysis.answers),
         "categories": {name: _answers(answers) for name, answers in analysis.categories.items()},

@@ -94,17 +94,18 @@ def speed_up_curves(name: str, analysis: SweepAnalysis) -> Chart | None:
             points = [(each.load.value, each.speed_up, f"k {k} at {load_text(each.load)}") for each in found]
             _curve(axes, tips, points, series)
             if (crossing := crossings.get(k)) is not None and crossing.value is not None:
-                low, high = crossing.low or loads[0].value, crossing.high or loads[-1].value
-                axes.plot([low, high], [1, 1], color=COLOURS[series], linewidth=4, alpha=0.35)
+                if crossing.low is not None or crossing.high is not None:
+                    low, high = crossing.low or loads[0].value, crossing.high or loads[-1].value
+                    axes.plot([low, high], [1, 1], color=COLOURS[series], linewidth=4, alpha=0.35)
                 (mark,) = axes.plot([crossing.value], [1], color=COLOURS[series], marker="|", markersize=13)
-                tips.add(mark, [f"k {k} crosses 1 at {crossover_text(crossing, loads[0])}"])
+                tips.add(mark, [f"k {k} crosses 1 {crossover_text(crossing, loads[0])}"])
         axes.axhline(1, color=MUTED, linewidth=1, linestyle="--")
         _load_axis(axes, loads)
         axes.set(ylabel="speed-up over k = 0")
 
     said = "; ".join(f"k {k}: {crossover_text(found, loads[0])}" for k, found in crossings.items() if k in lengths)
-    crosses = f" It passes 1 at: {said}." if said else ""
-    note = "Strokes across the dashed line mark where a curve passes 1, thick lines the 95 % interval of that."
+    crosses = f" It passes 1: {said}." if said else ""
+    note = "Strokes across the dashed line mark where a curve passes 1, thick lines the 95 % interval of it, if known."
     return draw(
         name, "Speed-up over the load", f"Speed-up of each k over the load.{crosses}", paint, note=note if said else ""
     )

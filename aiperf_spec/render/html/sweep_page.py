@@ -22,7 +22,7 @@ from aiperf_spec.render.sweep import (
     speed_up_notes,
     speed_up_table,
 )
-from aiperf_spec.render.sweep_sentences import load_text, loads_text, sentences
+from aiperf_spec.render.sweep_sentences import best_name, load_text, loads_text, sentences
 from aiperf_spec.render.text import middle, plural, printable
 
 _CARDS = 6
@@ -34,7 +34,7 @@ def sweep_page(analysis: SweepAnalysis) -> bytes:
     """Return the page: the answers first, then speed-up over draft length and load, and figures over the load."""
     sections = [
         Section("Speed-up over k = 0", [_speed_ups(analysis)]),
-        Section("Best k of each load", [_choices(analysis)]),
+        Section(f"{best_name(analysis.answers)} at each load", [_choices(analysis)]),
         Section("Figures over the load", [_figures(analysis)]),
         Section("By category", [_categories(analysis)]),
         Section("Under the objectives", [_slo(analysis)]),
@@ -61,7 +61,7 @@ def _cards(analysis: SweepAnalysis) -> list[Card]:
         found = analysis.answers.speed_up(choice.load, choice.best)
         speed = "" if found is None else f"{figure(found.speed_up)} times as fast ({interval(found.speed_up)})"
         ties = f"\nno difference shown to {', '.join(map(str, choice.ties))}" if choice.ties else ""
-        name = f"Best k at {load_text(choice.load)}"
+        name = f"{best_name(analysis.answers)} at {load_text(choice.load)}"
         cards.append(Card(name, str(choice.best), beside=(speed or "no faster than without") + ties))
     return cards
 
@@ -78,10 +78,9 @@ def _speed_ups(analysis: SweepAnalysis) -> Group:
         speed_ups("hm", "Speed-up by k and load", analysis.answers, analysis.loads, lengths),
         speed_up_curves("sc", analysis),
     ]
-    folded = [
-        ("Table: speed-up", [speed_up_table(analysis)]),
-        ("Table: where each k pays", [payoffs_table(analysis.answers)]),
-    ]
+    folded = [("Table: speed-up", [speed_up_table(analysis)])]
+    if analysis.answers.is_judged:
+        folded.append(("Table: where each k pays", [payoffs_table(analysis.answers)]))
     notes = " ".join(speed_up_notes(analysis))
     return Group(charts=_there(charts), legend=_legend(lengths), note=notes, folded=folded)
 
@@ -117,14 +116,15 @@ def _figures(analysis: SweepAnalysis) -> Group:
 
 
 def _categories(analysis: SweepAnalysis) -> Group:
-    if not analysis.has_judged_categories:
+    if not analysis.has_telling_categories:
         return Group()
     lengths = [payoff.k for payoff in analysis.answers.payoffs]
     maps = [
         speed_ups(f"c{i}", middle(name, 40), answers, analysis.loads, lengths)
         for i, (name, answers) in enumerate([*analysis.categories.items()][:_CATEGORIES])
     ]
-    return Group(charts=_there(maps), folded=[("Table: best k of each category", [categories_table(analysis)])])
+    title = f"Table: {best_name(analysis.answers).lower()} of each category"
+    return Group(charts=_there(maps), folded=[(title, [categories_table(analysis)])])
 
 
 def _slo(analysis: SweepAnalysis) -> Group:
