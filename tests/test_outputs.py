@@ -16,13 +16,14 @@ from typer.testing import CliRunner, Result
 
 from aiperf_spec import ProfileConfig, profile
 from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings
-from aiperf_spec.analysis.comparison.outputs import OutputComparison, OutputVerdict, compare_outputs
+from aiperf_spec.analysis.comparison.near_ties import Untold
+from aiperf_spec.analysis.comparison.outputs import NearTies, OutputComparison, OutputVerdict, compare_outputs
 from aiperf_spec.analysis.statistics import sign_test
 from aiperf_spec.artifacts.read.records import load_records
 from aiperf_spec.artifacts.write.record_lines import record_line
 from aiperf_spec.cli.app import app
 from aiperf_spec.errors import ConfigError, SpecProfileError
-from aiperf_spec.models.response import Answer, ParsedResponse
+from aiperf_spec.models.response import Answer, ParsedResponse, TokenChoice
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.render.outputs import outputs_report
 from aiperf_spec.wire.outcome import whole_answer
@@ -136,6 +137,30 @@ def test_without_texts_the_place_is_not_known() -> None:
     assert "repeat both runs with --keep-outputs" in shown(found)
 
 
+def test_how_many_part_at_near_ties_is_said_and_of_how_many_it_is_not_known() -> None:
+    def of(name: str, tokens: list[str], others: dict[str, float]) -> Run:
+        records = [answered(i, f"so {token}") for i, token in enumerate(tokens)]
+        for at, (record, token) in enumerate(zip(records, tokens, strict=True)):
+            listed = tuple((other.encode(), p) for other, p in others.items() if other != token)
+            choice = TokenChoice(token.encode(), -1.0, listed) if at < 4 else TokenChoice(token.encode())
+            assert record.answer is not None
+            record.answer.choices = (TokenChoice(b"so ", -0.1, ((b"no ", -3.0),)), choice)
+        return Run(name, records)
+
+    found = only(of("base", ["a"] * 6, {"b": -1.05, "c": -2.0}), of("candidate", [*"bcbbba"], {}))
+    assert found.near_ties == NearTies(3, 1, {Untold.NOT_HERE: 1})
+    screen = shown(found)
+    assert "Parted at a near-tie: 3 of 5; elsewhere: 1; not known: 1 (none listed at the place 1)." in screen
+    # What is no near-tie stands first: it is what is to be looked at.
+    assert screen.index("after 3 characters, 1.00 nats apart") < screen.index(
+        "after 3 characters, a near-tie (0.05 nat)"
+    )
+    assert "--export-level raw" not in screen
+    without = shown(only(run("base", TEXTS), run("candidate", planted({4: 4}))))
+    assert "make both runs with --export-level raw and log-probabilities" in without
+    assert "near-tie:" not in without
+
+
 def test_categories_have_shares_of_their_own() -> None:
     def of(name: str, texts: list[str]) -> Run:
         return Run(name, [answered(i, text, category="ab"[i % 2]) for i, text in enumerate(texts)])
@@ -221,8 +246,9 @@ def compare(*arguments: str | Path) -> Result:
 
 
 def test_what_a_simulator_changes_is_found_and_nothing_else(simulate: Simulate, tmp_path: Path) -> None:
-    wrong = simulate("vllm", changed_answers=0.4)
-    urls = {"base": simulate("vllm", num_spec_tokens=0).url, "again": simulate("vllm").url, "wrong": wrong.url}
+    wrong = simulate("vllm", changed_answers=0.4, near_ties=0.5)
+    base_server = simulate("vllm", num_spec_tokens=0, near_ties=0.5)
+    urls = {"base": base_server.url, "again": simulate("vllm").url, "wrong": wrong.url}
     for name, url in urls.items():
         result = profile(
             ProfileConfig.create(
@@ -233,17 +259,21 @@ def test_what_a_simulator_changes_is_found_and_nothing_else(simulate: Simulate, 
                 temperature=0,
                 server_metrics=False,
                 artifact_dir=tmp_path / name,
-                keep_outputs=True,
+                keep_outputs=name == "again",
+                export_level="records" if name == "again" else "raw",
+                extra_inputs={"logprobs": True, "top_logprobs": 2},
                 workers=2 if name == "wrong" else 1,
             )
         )
         assert not [record for record in result.records if record.answer is not None]
     base, again, changed = (tmp_path / name for name in urls)
     with urllib.request.urlopen(f"{wrong.url}/ledger") as response:
-        places = {entry["request_id"]: entry["changed_at"] for entry in json.load(response)}
+        planted = {entry["request_id"]: entry for entry in json.load(response)}
     lines = map(json.loads, (changed / "profile_export.jsonl").read_text().splitlines())
-    asked = {line["metadata"]["session_num"]: places[line["metadata"]["x_request_id"]] for line in lines}
-    expected = {index: place for index, place in asked.items() if place is not None}
+    asked = {line["metadata"]["session_num"]: planted[line["metadata"]["x_request_id"]] for line in lines}
+    expected = {index: entry["changed_at"] for index, entry in asked.items() if entry["changed_at"] is not None}
+    near_ties = {index for index in expected if asked[index]["near_tie"]}
+    assert 0 < len(near_ties) < len(expected)
     assert 5 <= len(expected) <= 28
 
     gate = ("--require", "identical_outputs >= 0.99")
@@ -253,10 +283,20 @@ def test_what_a_simulator_changes_is_found_and_nothing_else(simulate: Simulate, 
     (found,) = document["outputs"]
     assert {parting["candidate_index"]: parting["shared"] for parting in found["partings"]} == expected
     assert (found["identical"]["same"], found["identical"]["pairs"]) == (33 - len(expected), 33)
+    places = {parting["candidate_index"]: parting["place"] for parting in found["partings"]}
+    assert {index for index, place in places.items() if place["near_tie"]} == near_ties
+    assert {place["gap"] for place in places.values()} == {0.0625, 2.5}
+    assert found["near_ties"] == {
+        "near_ties": len(near_ties),
+        "elsewhere": len(expected) - len(near_ties),
+        "unknown": {},
+    }
     assert (found["control"]["identical"]["same"], found["control"]["fewer"]) == (33, len(expected))
     assert found["verdict"] == "not lossless"
     assert document["gates"][0]["results"][0]["figure"]["value"] == pytest.approx(1 - len(expected) / 33)
 
+    told = " ".join(compare(base, changed, "--outputs").stdout.split())
+    assert f"Parted at a near-tie: {len(near_ties)} of {len(expected)}" in told
     same = compare(base, again, "--outputs", *gate, "--html", tmp_path / "page.html")
     assert same.exit_code == 0, same.output
     assert "Answers: identical 33 of 33" in " ".join(same.stdout.split())

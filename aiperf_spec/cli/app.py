@@ -269,6 +269,12 @@ def simulate(
     changed_answers: Annotated[
         float, typer.Option(help="Share of prompts whose answers change at some token (0 to 1).", min=0, max=1)
     ] = 0.0,
+    near_ties: Annotated[
+        float,
+        typer.Option(
+            help="Share of prompts at whose place of change two tokens are nearly as likely (0 to 1).", min=0, max=1
+        ),
+    ] = 0.0,
     fault: Annotated[
         list[str] | None, typer.Option(help="Fault for a share of requests, NAME:SHARE. Repeatable.")
     ] = None,
@@ -289,6 +295,7 @@ def simulate(
         stretch_tokens=stretch_tokens,
         undrafted_share=undrafted_share,
         changed_answers=changed_answers,
+        near_ties=near_ties,
         faults=fault or [],
     )
 

@@ -1,6 +1,7 @@
 """Compare runs that were written before."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -8,7 +9,7 @@ import typer
 from aiperf_spec.analysis.cautions import cautions
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
 from aiperf_spec.analysis.comparison.mismatches import Run, side
-from aiperf_spec.analysis.comparison.outputs import OutputComparison, compare_outputs
+from aiperf_spec.analysis.comparison.outputs import OutputComparison, compare_outputs, parted
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.artifacts.write.analysis_json import comparison_json
@@ -54,7 +55,7 @@ def compare(
             for notice in cautions(each.records):
                 note(f"{printable(each.name, 200)}: {notice_text(notice)}")
         comparisons = compare_runs(sides[0], sides[1:])
-        answers = _answers(sides, control) if outputs else []
+        answers = _answers(sides, folders, control) if outputs else []
         shares = [answers[i].shares if answers else None for i in range(len(sides) - 1)]
         candidates = zip(folders[1:], shares, strict=True)
         results = [gates.outcomes(gates.figures_of(*each)) for each in candidates] if gates else []
@@ -74,9 +75,15 @@ def compare(
     raise typer.Exit(ExitCode.OK if all(result.passed for judged in results for result in judged) else ExitCode.GATE)
 
 
-def _answers(sides: Sequence[Run], control: Sequence[Path]) -> list[OutputComparison]:
-    folders = [RunFolder(path, with_answers=True) for path in control]
-    return compare_outputs(sides[0], sides[1:], side([_load(folder) for folder in folders]) if folders else None)
+def _answers(
+    sides: Sequence[Run], folders: Sequence[Sequence[RunFolder]], control: Sequence[Path]
+) -> list[OutputComparison]:
+    again = [RunFolder(path, with_answers=True) for path in control]
+    base, candidates = sides[0], sides[1:]
+    looked_at = {id(record) for record in parted(base, candidates)}
+    for folder in chain(*folders):
+        folder.read_token_choices(looked_at)
+    return compare_outputs(base, candidates, side([_load(folder) for folder in again]) if again else None)
 
 
 def _sides(

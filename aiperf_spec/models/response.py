@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,19 @@ class PromptAndAnswer:
     answer: str
 
 
+@dataclass(slots=True, frozen=True)
+class TokenChoice:
+    """One token of an answer, and what the model held of it and of others at its place.
+
+    `logprob` is in nats. `others` are the tokens listed beside it with theirs. Without a `logprob` the server listed
+    none here, and `token` is the text of an event, which may be several tokens.
+    """
+
+    token: bytes
+    logprob: float | None = None
+    others: tuple[tuple[bytes, float], ...] = ()
+
+
 @dataclass(slots=True)
 class Answer:
     """What tells a request's answer from others, and how it was asked for.
@@ -41,6 +55,8 @@ class Answer:
     """Whether the body held a seed."""
     text: str | None = None
     """The answer itself, without secrets; None where the run did not keep it."""
+    choices: Sequence[TokenChoice] | None = None
+    """Its tokens, where they were read back from the raw level; in no file."""
 
 
 @dataclass(slots=True)

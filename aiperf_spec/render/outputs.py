@@ -6,13 +6,25 @@ from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.text import Text
 
-from aiperf_spec.analysis.comparison.outputs import Control, Identical, OutputComparison, OutputVerdict, Parting
+from aiperf_spec.analysis.comparison.near_ties import NEAR_TIE_NATS, Place, Untold
+from aiperf_spec.analysis.comparison.outputs import (
+    Control,
+    Identical,
+    NearTies,
+    OutputComparison,
+    OutputVerdict,
+    Parting,
+)
 from aiperf_spec.render.layout import spaced, table_of, titled
 from aiperf_spec.render.missing import interval
 from aiperf_spec.render.text import count, middle, number, plural, printable, spelled
 
 _SHOWN = 8
 """Pairs of answers whose parting is shown; JSON has all."""
+_NEEDED = (
+    "To tell near-ties from real differences, make both runs with --export-level raw and log-probabilities: "
+    "--extra-inputs logprobs:true,top_logprobs:5 for chat, logprobs:5 for completions."
+)
 
 
 def outputs_report(found: OutputComparison) -> RenderableType:
@@ -47,6 +59,7 @@ def outputs_sentences(found: OutputComparison) -> Iterator[str]:
             "Batch effects alone can change greedy answers. To tell them from what the candidate does, make the "
             "base run once more and add --control DIR."
         )
+    yield from _near_ties(found.near_ties)
     if found.sampled:
         yield (
             "The answers were sampled with a seed. Speculation may draw other random numbers, which is not a fault: "
@@ -56,6 +69,17 @@ def outputs_sentences(found: OutputComparison) -> Iterator[str]:
         yield f"Left out: {plural(found.later_turns, 'later turn')} of conversations whose answers had parted before."
     if found.unknown:
         yield f"Left out: {plural(found.unknown, 'request')} without one answer of its own."
+
+
+def _near_ties(found: NearTies) -> Iterator[str]:
+    unknown = sum(found.unknown.values())
+    if not found.near_ties + found.elsewhere:
+        return
+    said = f"Parted at a near-tie: {count(found.near_ties)} of {count(found.near_ties + found.elsewhere + unknown)}"
+    said += f"; elsewhere: {count(found.elsewhere)}"
+    if unknown:
+        said += f"; not known: {count(unknown)} ({', '.join(f'{why} {count(n)}' for why, n in found.unknown.items())})"
+    yield f"{said}. At a near-tie, the base's log-probabilities of both tokens are within {NEAR_TIE_NATS} nat."
 
 
 def _of(identical: Identical) -> str:
@@ -83,20 +107,32 @@ def _partings(found: OutputComparison) -> RenderableType:
         lines.append(Text("Where they part is not known: repeat both runs with --keep-outputs.", style="dim"))
     else:
         lines[0].append(f", after {number(shared, 0)} shared characters (median)")
-    for parting in partings[:_SHOWN]:
+    if shared is not None and set(found.near_ties.unknown) & {Untold.NO_EVENTS, Untold.NO_LOGPROBS}:
+        lines.append(Text(_NEEDED, style="dim"))
+    for parting in sorted(partings, key=_is_near_tie)[:_SHOWN]:
         lines += _lines(parting)
     if len(partings) > _SHOWN:
         lines.append(Text(f"and {count(len(partings) - _SHOWN)} more; --format json has all", style="dim"))
     return Text("\n").join(lines)
 
 
+def _is_near_tie(parting: Parting) -> bool:
+    return parting.place is not None and parting.place.near_tie is True
+
+
 def _lines(parting: Parting) -> Iterator[Text]:
     turn = f" turn {parting.turn}" if parting.turn else ""
     place = "" if parting.shared is None else f", after {plural(parting.shared, 'character')}"
-    yield Text(f"{middle(parting.prompt_id, 40)}{turn}{place}")
+    yield Text(f"{middle(parting.prompt_id, 40)}{turn}{place}{_gap(parting.place)}")
     for side, text in (("base       ", parting.base), ("candidate  ", parting.candidate)):
         if text is not None:
             yield Text(f"  {side}{_continuation(text)}")
+
+
+def _gap(place: Place | None) -> str:
+    if place is None or place.gap is None:
+        return ""
+    return f", a near-tie ({number(place.gap)} nat)" if place.near_tie else f", {number(place.gap)} nats apart"
 
 
 def _continuation(text: str) -> str:

@@ -24,22 +24,32 @@ class Generation:
     category: str
     draw: Draw
     seed: int
-    changed_from: int | None = None
-    """The first token that is not that of the right answer."""
+    parts_at: int | None = None
+    """The token at which its wrong answer parts from the right one; None where its text has no token."""
+    changed: bool = False
+    """Whether it has the wrong answer."""
+    near_tie: bool = False
+    """Whether the two tokens at that place are nearly as likely."""
 
     @property
     def changed_at(self) -> int | None:
         """The number of characters up to which its text is that of the right answer; None where all of it is."""
+        if self.parts_at is None or not self.changed:
+            return None
         # A changed token keeps the blank in front of its word.
-        return None if self.changed_from is None else len(self.text(0, self.changed_from)) + bool(self.changed_from)
+        return len(self.text(0, self.parts_at)) + bool(self.parts_at)
 
     def text(self, start: int = 0, end: int | None = None) -> str:
         """Return the text of the tokens from `start` up to `end`, or of the whole sequence."""
+        return "".join(self.tokens(start, end))
+
+    def tokens(self, start: int = 0, end: int | None = None, *, swapped: bool = False) -> list[str]:
+        """Return the tokens of a text; `swapped` gives the wrong answer's for the right ones, and the reverse."""
         last = self.draw.completion_tokens
         # The end-of-sequence token counts in the usage and shows in no text, as on the real engines.
         visible = min(last if end is None else end, last - (self.draw.finish_reason == "stop"))
-        wrong = visible if self.changed_from is None else self.changed_from
-        return "".join(token_text(self.category, self.seed, i, changed=i >= wrong) for i in range(start, visible))
+        wrong = self.parts_at if self.changed and self.parts_at is not None else visible
+        return [token_text(self.category, self.seed, i, changed=(i >= wrong) != swapped) for i in range(start, visible)]
 
 
 class Piece(NamedTuple):
@@ -181,8 +191,18 @@ def read_call(
             )
             index = len(generations)
             response_id = id_format.format(f"{digest('id', config.seed, sequence, index):032x}")
-            changed_from = _changed_from(config, seed, draw)
-            generations.append(Generation(index, response_id, category, draw, seed, changed_from))
+            generations.append(
+                Generation(
+                    index,
+                    response_id,
+                    category,
+                    draw,
+                    seed,
+                    parts_at=_parts_at(seed, draw),
+                    changed=uniform("changed", seed) < config.changed_answers,
+                    near_tie=uniform("near-tie", seed) < config.near_ties,
+                )
+            )
     return Call(
         endpoint=endpoint,
         model=model,
@@ -196,9 +216,7 @@ def read_call(
     )
 
 
-def _changed_from(config: SimulatorConfig, seed: int, draw: Draw) -> int | None:
-    if uniform("changed", seed) >= config.changed_answers:
-        return None
+def _parts_at(seed: int, draw: Draw) -> int | None:
     visible = draw.completion_tokens - (draw.finish_reason == "stop")
     return int(uniform("changed from", seed) * visible) if visible else None
 

@@ -75,13 +75,16 @@ class SimulatorConfig:
     """Engines behind the server, each with counters of its own."""
     changed_answers: float = 0.0
     """Share of the prompts whose answers are other ones from some token on, as those of a wrong drafter may be."""
+    near_ties: float = 0.0
+    """Share of the prompts at whose place of change both tokens are nearly as likely: 1/16 nat apart."""
     faults: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name, choices in (("engine", ENGINES), ("level", get_args(Level))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}: choose one of {', '.join(choices)}")
-        for name, most in (("acceptance", 1), ("undrafted_share", 1), ("changed_answers", 1), ("port", 65535)):
+        shares = ("acceptance", "undrafted_share", "changed_answers", "near_ties")
+        for name, most in {**dict.fromkeys(shares, 1), "port": 65535}.items():
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ValueError(f"{name} must lie in 0..{most}, got {value}")

@@ -43,6 +43,8 @@ class LedgerEntry:
     prompt_tokens: int = 0
     changed_at: int | None = None
     """Characters of the first choice's text that are those of the right answer, where it has others behind them."""
+    near_tie: bool = False
+    """Whether the two tokens at that place are nearly as likely."""
 
     def record(self, draws: Sequence[Draw]) -> None:
         """Add up what was drawn for the sequences of this request."""

@@ -107,7 +107,8 @@ class Simulator:
             raise self.engine.refuse("Input should be a valid dictionary")
         call = self.engine.accept(body, endpoint, entry.sequence)
         entry.stream = call.stream
-        entry.category, entry.changed_at = call.generations[0].category, call.generations[0].changed_at
+        first = call.generations[0]
+        entry.category, entry.changed_at, entry.near_tie = first.category, first.changed_at, first.near_tie
         entry.prompt_tokens, entry.samples = call.prompt_tokens, call.n
         entry.record([generation.draw for generation in call.generations])
         entry.fault = fault_for(self.config, entry.sequence)

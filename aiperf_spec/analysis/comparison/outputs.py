@@ -11,11 +11,11 @@ from statistics import median
 from aiperf_spec.analysis.clusters import Terms, measured, sums_by_key
 from aiperf_spec.analysis.comparison.compare import ALPHA
 from aiperf_spec.analysis.comparison.mismatches import Run, same_prompts
+from aiperf_spec.analysis.comparison.near_ties import Place, Untold, place_of
 from aiperf_spec.analysis.comparison.pairing import Key, Pairing, pair_up
 from aiperf_spec.analysis.intervals import Estimate, share_interval
 from aiperf_spec.analysis.statistics import holm_adjusted, sign_test
 from aiperf_spec.errors import SpecProfileError
-from aiperf_spec.models.response import Answer
 from aiperf_spec.models.run import RequestRecord
 
 IDENTICAL = "identical_outputs"
@@ -65,6 +65,17 @@ class Parting:
     shared: int | None = None
     base: str | None = None
     candidate: str | None = None
+    place: Place | None = None
+    """None where `shared` is."""
+
+
+@dataclass(slots=True, frozen=True)
+class NearTies:
+    """How many answers part at a near-tie, how many do not, and of how many it is not known, by the reason."""
+
+    near_ties: int
+    elsewhere: int
+    unknown: dict[Untold, int]
 
 
 @dataclass(slots=True, frozen=True)
@@ -108,6 +119,14 @@ class OutputComparison:
         return median(known) if known else None
 
     @property
+    def near_ties(self) -> NearTies:
+        """Where the answers part whose place is known."""
+        places = [parting.place for parting in self.partings if parting.place is not None]
+        untold = Counter(place.untold for place in places if place.untold is not None)
+        told = Counter(place.near_tie for place in places)
+        return NearTies(told[True], told[False], dict(sorted(untold.items())))
+
+    @property
     def shares(self) -> dict[str | None, Estimate]:
         """The share of identical answers of each category, and under None of all."""
         return {None: self.identical.share, **{name: each.share for name, each in self.categories.items()}}
@@ -119,6 +138,15 @@ class _Pair:
     base: RequestRecord
     candidate: RequestRecord
     same: bool
+
+
+def parted(base: Run, candidates: Sequence[Run]) -> list[RequestRecord]:
+    """Return the records of both sides whose answers differ; `compare_outputs` looks at their tokens, if they have any.
+
+    Raises `SpecProfileError` where two runs share no answered prompt.
+    """
+    pairs = [pair for candidate in candidates for pair in _pairs(base, candidate)[0] if not pair.same]
+    return [record for pair in pairs for record in (pair.base, pair.candidate)]
 
 
 def compare_outputs(base: Run, candidates: Sequence[Run], control: Run | None = None) -> list[OutputComparison]:
@@ -248,19 +276,16 @@ def _comparison(
 
 def _parting(pair: _Pair) -> Parting:
     mine, theirs = pair.base, pair.candidate
-    texts = [_text(record.answer) for record in (mine, theirs)]
-    known = [text for text in texts if text is not None]
     parting = Parting(mine.prompt_id, mine.turn_index, mine.category, mine.index, theirs.index)
-    if len(known) < 2 or known[0] == known[1]:
+    before, after = mine.answer, theirs.answer
+    if before is None or after is None or before.text is None or after.text is None or before.text == after.text:
         return parting
-    places = enumerate(zip(*known, strict=False))
-    shared = next((place for place, (a, b) in places if a != b), min(map(len, known)))
-    one, other = (text[shared : shared + CONTINUATION] for text in known)
-    return replace(parting, shared=shared, base=one, candidate=other)
-
-
-def _text(answer: Answer | None) -> str | None:
-    return None if answer is None else answer.text
+    texts = before.text, after.text
+    places = enumerate(zip(*texts, strict=False))
+    shared = next((place for place, (a, b) in places if a != b), min(map(len, texts)))
+    one, other = (text[shared : shared + CONTINUATION] for text in texts)
+    place = place_of(before, after, before.text[:shared])
+    return replace(parting, shared=shared, base=one, candidate=other, place=place)
 
 
 def _verdict(found: OutputComparison) -> OutputVerdict:

@@ -2,12 +2,12 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
 from aiperf_spec.artifacts import names
-from aiperf_spec.artifacts.read.answers import load_answers
+from aiperf_spec.artifacts.read.answers import load_answers, load_token_choices
 from aiperf_spec.artifacts.read.files import existing, load_json
 from aiperf_spec.artifacts.read.records import LoadedRecords, RecordStream, load_records
 from aiperf_spec.artifacts.read.server_metrics_file import ServerMetricsFile
@@ -87,6 +87,14 @@ class RunFolder:
         if indexes not in self._answers:
             self._answers[indexes] = load_answers(self.path, indexes)
         return self._answers[indexes]
+
+    def read_token_choices(self, wanted: Collection[int]) -> None:
+        """Give the records in memory whose `id()` is wanted the tokens of their answers, where the run kept them."""
+        records = [] if self._records is None else [each for each in self._records.records if id(each) in wanted]
+        found = load_token_choices(self.path, {record.index for record in records})
+        for record in records:
+            if record.answer is not None:
+                record.answer.choices = found.get(record.index)
 
     @cached_property
     def server_metrics(self) -> ServerMetricsFile:

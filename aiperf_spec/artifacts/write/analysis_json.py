@@ -47,7 +47,9 @@ def comparison_json(
             for comparison, results in zip(comparisons.comparisons, gates, strict=True)
         ]
     if outputs:
-        document["outputs"] = [{**asdict(each), "median_shared": each.median_shared} for each in outputs]
+        document["outputs"] = [
+            {**asdict(each), "median_shared": each.median_shared, "near_ties": each.near_ties} for each in outputs
+        ]
     return to_json(document, indent=True) + b"\n"
 
 

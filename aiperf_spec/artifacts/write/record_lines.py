@@ -30,16 +30,18 @@ def record_line(record: RequestRecord, wall_offset_ns: int) -> bytes:
     if record.error is not None:
         line["error"] = error_details(record.error)
     if (answer := record.answer) is not None:
-        line["answer"] = answer if answer.text is not None else _without_text(answer)
+        line["answer"] = _answer(answer)
     return _line(line)
 
 
-def _without_text(answer: Answer) -> dict[str, Any]:
+def _answer(answer: Answer) -> dict[str, Any]:
+    text = {} if answer.text is None else {"text": answer.text}
     return {
         "hash": answer.hash,
         "characters": answer.characters,
         "temperature": answer.temperature,
         "seeded": answer.seeded,
+        **text,
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from ..call import Call, Endpoint, Event, Generation, Payload, Piece, requested_tokens
 from ..drafter import Draw
+from ..logprobs import logprobs
 from .engine import Engine, RejectedError, json_invalid, usage_counts
 
 FINGERPRINT = "vllm-0.32.0-simulated"
@@ -146,18 +147,21 @@ class VllmEngine(Engine):
     def _chunk_choice(self, call: Call, piece: Piece) -> Payload:
         reason = piece.generation.draw.finish_reason if piece.last else None
         index = piece.generation.index
+        tokens = piece.generation.draw.chunks[piece.step]
+        listed = logprobs(call, piece.generation, piece.tokens_so_far - tokens, piece.tokens_so_far)
         if call.endpoint == "completions":
-            choice = {"index": index, "text": piece.text, "logprobs": None, "finish_reason": reason}
+            choice = {"index": index, "text": piece.text, "logprobs": listed, "finish_reason": reason}
             return choice | {"stop_reason": None, "prompt_token_ids": None, "token_ids": None}
         delta = {"content": piece.text}
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        choice = {"index": index, "delta": delta, "logprobs": listed, "finish_reason": reason}
         if piece.last:
             choice["stop_reason"] = None
         return choice | {"token_ids": None}
 
     def _choice(self, call: Call, generation: Generation) -> Payload:
         text, reason = generation.text(), generation.draw.finish_reason
-        ending = {"logprobs": None, "finish_reason": reason, "stop_reason": None, "token_ids": None}
+        listed = logprobs(call, generation, 0, generation.draw.completion_tokens)
+        ending = {"logprobs": listed, "finish_reason": reason, "stop_reason": None, "token_ids": None}
         if call.endpoint == "completions":
             ending |= {"prompt_logprobs": None, "prompt_token_ids": None, "routed_experts": None}
             return {"index": generation.index, "text": text} | ending
