@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
 
 import pytest
 import yaml
@@ -141,6 +144,39 @@ def test_tensorrt_llm_reads_the_same_by_lower_and_by_upper_ends(read: Callable[[
     assert {batch: read(by_batch, batch) for batch in range(1, 65)} == lookup(MADE)
     assert by_batch[1] == by_batch[min(by_batch)] == found.content["max_draft_len"] == max(by_batch.values())
     assert any("16888" in limit for limit in found.limits)
+
+
+def refused_by_tensorrt_llm(fields: Mapping[str, Any]) -> str | None:
+    """Return what `DecodingBaseConfig` finds wrong with a schedule, after its validators of both versions."""
+    by_batch, longest = fields["draft_len_schedule"], fields["max_draft_len"]
+    if any(batch < 1 for batch in by_batch) or any(k < 0 for k in by_batch.values()):
+        return "batch sizes are 1 or more, draft lengths 0 or more"
+    if 1 not in by_batch:
+        return "the older version wants batch size 1"
+    if by_batch[min(by_batch)] != longest or max(by_batch.values()) > longest:
+        return "the smallest batch has max_draft_len, and none has more"
+    return "max_concurrency excludes a schedule" if "max_concurrency" in fields else None
+
+
+def test_whatever_is_made_for_tensorrt_llm_passes_its_validators() -> None:
+    draw, made = Random(1), 0
+    for _ in range(200):
+        ends = sorted(draw.sample(range(1, 65), draw.randint(1, 5)))
+        lengths = [draw.choice((0, 1, 2, 4, 6)) for _ in ends]
+        if any(one == other for one, other in pairwise(lengths)):
+            continue
+        firsts = [1, *(end + 1 for end in ends)]
+        ranges = tuple(BatchRange(*each) for each in zip(firsts, ends, lengths, strict=False))
+        found = tensorrt_llm_schedule(Schedule(ranges=ranges))
+        if isinstance(found, Configuration):
+            made += 1
+            assert refused_by_tensorrt_llm(yaml.safe_load(found.text)) is None
+            for read in (older, newer):
+                by_batch = found.content["draft_len_schedule"]
+                assert {b: read(by_batch, b) for b in range(1, ends[-1] + 1)} == lookup(Schedule(ranges=ranges))
+        else:
+            assert lengths[0] < max(lengths) or not any(lengths)
+    assert made > 20
 
 
 def test_tensorrt_llm_takes_no_draft_that_grows_with_the_batch() -> None:

@@ -42,7 +42,8 @@ def tensorrt_llm_schedule(schedule: Schedule) -> Configuration | NoConfiguration
     Read from llmapi/llm_args.py and _torch/speculative as its pull requests 8194 (October 2025) and 10860 (January
     2026) left them. In the newer code a key is the largest batch of its draft length, and 0 holds beyond the last; in
     the older it is the smallest batch, 1 is among them, and the last holds beyond. With a key at both ends of each
-    range, both read the same. In both the first draft length has to be `max_draft_len`, and none may be above it.
+    range, both read the same. In both the first draft length has to be `max_draft_len`, and none may be above it; the
+    newer refuses `max_concurrency` beside it. Later code (`min_runtime_draft_len`) takes 1 for 0 with some drafters.
     """
     if not schedule.longest:
         return NoConfiguration(_NEVER)
@@ -54,12 +55,15 @@ def tensorrt_llm_schedule(schedule: Schedule) -> Configuration | NoConfiguration
         )
     by_batch = {end: each.k for each in schedule.ranges for end in (each.first, each.last)}
     limits = [
-        f"batches of more than {schedule.ranges[-1].last} requests were not measured: newer versions do not speculate "
-        "there, older ones use the last draft length",
+        f"batches of more than {schedule.ranges[-1].last} requests were not measured: newer versions draft one token "
+        "there or none, older ones use the last draft length",
         "only some of its drafters, on the PyTorch backend, can change their draft length",
     ]
     if 0 in by_batch.values():
-        limits.append("after a draft length of 0, requests that go on may accept less (pull request 16888)")
+        limits.append(
+            "at a draft length of 0, newer versions draft one token with some drafters; otherwise requests that go on "
+            "may accept less afterwards (pull request 16888)"
+        )
     return Configuration(
         file_name="speculative_config.yaml",
         content={"max_draft_len": first, "draft_len_schedule": by_batch},
@@ -100,5 +104,6 @@ def sglang_schedule(schedule: Schedule) -> Configuration | NoConfiguration:
         limits=(
             f"batches of more than {schedule.ranges[-1].last} requests were not measured and get the last draft length",
             "it needs --speculative-algorithm EAGLE or EAGLE3, without attention data parallelism",
+            "with CUDA graphs, a batch counts as the captured size that holds it",
         ),
     )
