@@ -27,18 +27,21 @@ def true_length(k: int = K, shift: float = 0.0) -> float:
     return tokens / steps
 
 
-def simulated_run(seed: int, requests: int, *, shift: float = 0.0, noise: int = 0) -> list[RequestRecord]:
+def simulated_run(
+    seed: int, requests: int, *, shift: float = 0.0, noise: int = 0, wobble: float = 0.0
+) -> list[RequestRecord]:
     """Return a run of requests for prompts 0..n; the same seed gives the same prompts.
 
     `shift` adds to every probability; `noise` is the seed of a second run over the same prompts, whose steps are drawn
-    anew.
+    anew. `wobble` is how far its probabilities differ from prompt to prompt, up and down, beside the shift.
     """
     prompts, draws = Random(seed), Random(f"{seed}-{noise}")
     records = []
     for index in range(requests):
         (_, probability, bounds) = prompts.choices(KINDS, weights=[share for share, _, _ in KINDS])[0]
         steps = prompts.randint(*bounds)
-        accepted = tuple(_leading(draws, probability + shift) for _ in range(steps))
+        own = probability + shift + (draws.gauss(0, wobble) if wobble else 0.0)
+        accepted = tuple(_leading(draws, own) for _ in range(steps))
         records.append(request(index, accepted))
     return records
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from aiperf_spec.analysis.comparison.mismatches import RunSettings
 from aiperf_spec.analysis.figure_names import FigureName, resolve
 from aiperf_spec.analysis.gate_figures import Figures
-from aiperf_spec.analysis.gates import Gate, GateResult, evaluate, parse_gate
+from aiperf_spec.analysis.gates import Gate, GateResult, Reference, evaluate, parse_gate
 from aiperf_spec.analysis.intervals import percentile_interval, share_interval
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import length, rate
@@ -68,7 +68,7 @@ def test_expressions_mean_figures(expression: str, name: FigureName, sign: str, 
 @pytest.mark.parametrize("text", ["0.97 * base", "0.97*base", "base * 0.97"])
 def test_base_may_have_a_factor_on_either_side(text: str) -> None:
     gate = parse_gate(f"acceptance_length >= {text}")
-    assert (gate.bound, gate.relative) == (0.97, True)
+    assert (gate.bound, gate.relative) == (0.97, Reference.BASE)
     assert parse_gate("acceptance_length >= base").bound == 1
 
 
@@ -86,7 +86,8 @@ def test_base_may_have_a_factor_on_either_side(text: str) -> None:
         ("acceptance_length >= two", "'two' is neither a number", "METRIC >= NUMBER"),
         ("acceptance_length >= nan", "'nan' is neither a number", "METRIC >= NUMBER"),
         ("acceptance_length >= 1e999", "'1e999' is neither a number", "METRIC >= NUMBER"),
-        ("acceptance_length >= 2 * base * 2", "two factors", "METRIC >= NUMBER"),
+        ("acceptance_length >= 2 * best * 2", "two factors of best", "METRIC >= NUMBER"),
+        ("acceptance_length >= 2 * base * 2", "two factors of base", "METRIC >= NUMBER"),
         ("acceptance_length.p50.avg >= 2", "two statistics", "METRIC >= NUMBER"),
         ("acceptance_length == true", "is a number, not true or false", "METRIC >= NUMBER"),
         ("reconciled >= true", "no order", "== or !="),
@@ -219,6 +220,22 @@ def test_base_is_the_other_runs_figure() -> None:
     assert outcome("draft_acceptance_rate >= 0.99 * base", base, base, strict=True)
     with pytest.raises(ConfigError, match="which run is base"):
         outcome("acceptance_length >= base")
+
+
+def test_best_is_the_best_candidates_figure() -> None:
+    best, base = Figures(simulated_run(1, 60, shift=0.05)), Figures(RUN)
+
+    def met(bound: str, figures: Figures, *, strict: bool = False) -> bool:
+        (result,) = evaluate([f"acceptance_length >= {bound}"], figures, base, best=best, strict=strict)
+        return result.passed
+
+    assert [met("0.5 * best", base), met("best * 0.5", base, strict=True), met("best", base)] == [True, True, False]
+    assert met("base", best, strict=True)
+    # The best is not held against itself, whose difference scatters by nothing.
+    assert met("best", best, strict=True)
+    with pytest.raises(ConfigError, match="best of several candidates") as caught:
+        evaluate(["acceptance_length >= 0.98 * best"], best, base)
+    assert caught.value.remedy == "compare BASE CANDIDATE CANDIDATE... takes this gate"
 
 
 def test_ids_pair_in_a_gate_only_within_the_same_prompts() -> None:

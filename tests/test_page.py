@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import grouped, measured
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, compare
+from aiperf_spec.analysis.comparison.course import Candidate, course
 from aiperf_spec.analysis.comparison.mismatches import Run, RunSettings
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import evaluate, parse_gate
@@ -33,13 +34,14 @@ from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult, ServerTiming
 from aiperf_spec.models.server_metrics import Agreement, CountName, ReconciledCount, Reconciliation
 from aiperf_spec.render.html.comparison_page import ComparedRun, comparison_page
+from aiperf_spec.render.html.course_page import course_page
 from aiperf_spec.render.html.rich_to_html import blocks
 from aiperf_spec.render.html.runs_page import PageRun, runs_page
 from aiperf_spec.render.html.svg_plots import Tips, draw
 from aiperf_spec.render.html.template import shown, style
 from aiperf_spec.render.missing import signed
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.text import number, plural
+from aiperf_spec.render.text import middle, number, plural
 from tests.records import failed, record
 from tests.simulated_runs import request, simulated_run
 from tests.support import Simulate
@@ -403,6 +405,29 @@ def test_the_page_of_a_comparison() -> None:
     assert relative is not None
     said = f"{lengths.label}: {number(found.base)} to {number(found.candidate)}, {signed(100 * relative, 1)} % ("
     assert sum(text.startswith(said) for text in titles(page)) == 1
+
+
+@pytest.mark.parametrize("places", [("1000", "2000", "1500"), (HOSTILE, "$x$", "v1")])
+def test_the_page_of_a_course(places: tuple[str, ...]) -> None:
+    settings = RunSettings(model=HOSTILE, prompts=HOSTILE)
+    runs = [Run(f"{HOSTILE} {i}", hostile_run(seed=1), settings) for i in range(4)]
+    better = runs[3]
+    for each, shifted in zip(better.records, simulated_run(1, 40, shift=0.1), strict=False):
+        each.acceptance = shifted.acceptance
+    candidates = [Candidate(run, place) for run, place in zip((*runs[1:3], better), places, strict=True)]
+    silent = Candidate(Run(HOSTILE, [], settings), "0")
+    found = course(runs[0], [*candidates, silent], "größe" if HOSTILE in places else "step")
+    gates = {better.name: evaluate([parse_gate("acceptance_length >= 99")], Figures(better.records))}
+    page = course_page(found, gates, strict=False)
+    check(page)
+    text = page.decode()
+    for part in ("is the best", "Table: course", "Difference from the best", "not met", "reported acceptance", "Holm"):
+        assert part in text
+    assert found.best is not None
+    best = found.checkpoints[found.best]
+    assert (best.name, len(found.left_out)) == (better.name, 1)
+    said = f"{middle(places[2], 30)}: {number(best.length.value)} ("
+    assert any(said in each and "the best" in each for each in titles(page))
 
 
 def luminance(colour: str) -> float:

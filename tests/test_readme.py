@@ -42,6 +42,11 @@ STAND_INS = {
     "artifacts/BEFORE": "artifacts/one",
     "artifacts/AFTER": "artifacts/two",
     "artifacts/AGAIN": "artifacts/A1",
+    "artifacts/BASE": "artifacts/one",
+    **{
+        f"artifacts/{name} ": "artifacts/two "  # which has the tags
+        for name in ("step-1000", "step-2000", "step-3000", "fresh", "half", "trained")
+    },
     "artifacts/WITHOUT": "artifacts/plain",
     "tests/aiperf/": f"{ROOT}/tests/aiperf/",
     "examples/": f"{ROOT}/examples/",
@@ -127,7 +132,9 @@ def folder(simulate: Simulate, tmp_path_factory: pytest.TempPathFactory) -> Path
     folder = tmp_path_factory.mktemp("readme")
     for name, undrafted in (("one", 0.0), ("two", 0.0), ("plain", 1.0)):
         url = simulate("vllm", level="none" if undrafted else "detailed", undrafted_share=undrafted).url
-        run(f"spec-profile --url {url} --request-count 12 --temperature 0 --artifact-dir artifacts/{name}", folder)
+        tags = "--tag step=1000 --tag trained=1" if name == "two" else ""
+        given = f"--request-count 12 --temperature 0 --artifact-dir artifacts/{name} {tags}"
+        run(f"spec-profile --url {url} {given}", folder)
     for name in ("A1", "A2", "A3", "B1", "B2", "B3"):
         shutil.copytree(folder / "artifacts" / ("one" if name < "B" else "two"), folder / "artifacts" / name)
     return folder

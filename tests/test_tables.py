@@ -14,6 +14,7 @@ from rich.text import Text
 
 from aiperf_spec.analysis.answer import Setup
 from aiperf_spec.analysis.comparison.compare import compare as compare_runs
+from aiperf_spec.analysis.comparison.course import Candidate, LeftOut, Obstacle, course
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind, Run
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import analyse
@@ -23,6 +24,7 @@ from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, ErrorKind, Notice, NoticeKind, RequestRecord, RunResult
 from aiperf_spec.render.analysis import analysis_report
 from aiperf_spec.render.comparison_tables import compare_report
+from aiperf_spec.render.course import course_report
 from aiperf_spec.render.histogram import folded, sparkline
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.run_report import run_report
@@ -115,6 +117,18 @@ def test_histograms_fold_from_eight_on() -> None:
     assert folded({7: 1})[-1] == ("7", 1)
     assert sparkline({0: 10, 2: 1}) == "█·▂"
     assert sparkline({}) == ""
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_course(width: int) -> None:
+    shifts = {"0": 0.0, "0.5": 0.05, "1": 0.15}
+    runs = [
+        Candidate(Run(f"artifacts/trained-{part}", simulated_run(1, 24, shift=shift)), part)
+        for part, shift in shifts.items()
+    ]
+    gone = LeftOut("artifacts/gone", Obstacle.UNREADABLE, {"message": "[red]no run[/red]\x1b"})
+    found = course(Run("artifacts/BASE", simulated_run(1, 24)), runs, "trained", [gone])
+    compare(f"course-{width}.txt", shown(course_report(found), width))
 
 
 def test_runs_side_by_side_fit() -> None:
@@ -238,6 +252,7 @@ def test_every_reason_has_words_and_no_word_is_for_nothing() -> None:
         ("notice", NoticeKind),
         ("missing", Missing),
         ("mismatch", MismatchKind),
+        ("left out", Obstacle),
         ("no record", DropReason),
     )
     for about, kind in kinds:

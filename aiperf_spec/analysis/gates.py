@@ -1,15 +1,16 @@
 """Gates: conditions that a run has to meet, for CI.
 
-    METRIC [.STATISTIC] [ [CATEGORY] ]  OP  NUMBER | true | false | base | NUMBER * base
+    METRIC [.STATISTIC] [ [CATEGORY] ]  OP  NUMBER | true | false | base | NUMBER * base | best | NUMBER * best
 
-OP is one of >= <= > < == !=. `base` is the same figure of the base run.
+OP is one of >= <= > < == !=. `base` is the same figure of the base run, `best` that of the best candidate.
 """
 
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from aiperf_spec.analysis.figure_names import FigureName, resolve
 from aiperf_spec.analysis.gate_figures import Figures
@@ -34,19 +35,27 @@ _GATE = re.compile(
     r"\s*(?P<bound>.+?)\s*"
 )
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RELATIVE = re.compile(rf"(?:(?P<before>{_NUMBER})\s*\*\s*)?base(?:\s*\*\s*(?P<after>{_NUMBER}))?")
+_RELATIVE = re.compile(rf"(?:(?P<before>{_NUMBER})\s*\*\s*)?(?P<of>base|best)(?:\s*\*\s*(?P<after>{_NUMBER}))?")
 _SHAPE = "write it as METRIC >= NUMBER, for example 'acceptance_length >= 2.1' or 'request_latency.p99 <= 0.9 * base'"
+
+
+class Reference(StrEnum):
+    """The run that a gate refers to."""
+
+    BASE = "base"
+    BEST = "best"
 
 
 @dataclass(slots=True, frozen=True)
 class Gate:
-    """One condition. `bound` is a number, or a truth value of a flag, or the factor of `base` where `relative`."""
+    """One condition. `bound` is a number, or a truth value of a flag, or the factor of another run's figure."""
 
     expression: str
     name: FigureName
     operator: str
     bound: float | bool
-    relative: bool = False
+    relative: Reference | None = None
+    """The run of which `bound` is a factor."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,37 +104,50 @@ def _parse(expression: str) -> Gate:
         raise ConfigError(f"{match['metric']} is true or false, not a number", f"write '{match['metric']} == true'")
     if (relative := _RELATIVE.fullmatch(text)) is not None:
         if relative["before"] and relative["after"]:
-            raise ConfigError("two factors of base", _SHAPE)
-        return Gate(expression, name, sign, float(relative["before"] or relative["after"] or 1), relative=True)
+            raise ConfigError(f"two factors of {relative['of']}", _SHAPE)
+        factor = float(relative["before"] or relative["after"] or 1)
+        return Gate(expression, name, sign, factor, Reference(relative["of"]))
     if re.fullmatch(_NUMBER, text) is None or not math.isfinite(float(text)):
-        raise ConfigError(f"{text!r} is neither a number, true, false nor base", _SHAPE)
+        raise ConfigError(f"{text!r} is neither a number, true, false, base nor best", _SHAPE)
     return Gate(expression, name, sign, float(text))
 
 
-def expect_base(gates: Sequence[Gate]) -> None:
-    """Raise `ConfigError` naming the first gate that asks for the base run, where there is none."""
-    if (asking := next((gate for gate in gates if gate.relative), None)) is not None:
-        raise ConfigError(f"--require {asking.expression!r}: which run is base?", "give its folder with --base DIR")
+def expect_references(gates: Sequence[Gate], known: Container[Reference]) -> None:
+    """Raise `ConfigError` naming the first gate that asks for the base run or the best one, where there is none."""
+    for gate in gates:
+        if gate.relative is Reference.BASE and gate.relative not in known:
+            raise ConfigError(f"--require {gate.expression!r}: which run is base?", "give its folder with --base DIR")
+        if gate.relative is Reference.BEST and gate.relative not in known:
+            raise ConfigError(
+                f"--require {gate.expression!r}: best is the best of several candidates, and there are not several",
+                "compare BASE CANDIDATE CANDIDATE... takes this gate",
+            )
 
 
 def evaluate(
-    expressions: Sequence[str | Gate], figures: Figures, base: Figures | None = None, *, strict: bool = False
+    expressions: Sequence[str | Gate],
+    figures: Figures,
+    base: Figures | None = None,
+    *,
+    best: Figures | None = None,
+    strict: bool = False,
 ) -> list[GateResult]:
     """Return each gate's outcome over a run's figures, in order; raise `ConfigError` for a wrong expression.
 
     A figure without a value fails its gate. Under `strict` the end of the interval that is nearer to failing has to
     pass too (the lower one for >=, whether or not there is an upper one); of a relative gate it is the interval of the
-    difference to factor * base, paired where prompts match. A figure that has no interval by its nature (one number a
-    run, a flag) is judged by its value; one whose interval is missing because n is too small, or because nothing
-    scatters, fails.
+    difference to factor * base (or best), paired where prompts match; the best itself is judged by its value. A figure
+    that has no interval by its nature (one number a run, a flag) is judged by its value too; one whose interval is
+    missing because n is too small, or because nothing scatters, fails.
     """
     gates = [parse_gate(each) if isinstance(each, str) else each for each in expressions]
-    if base is None:
-        expect_base(gates)
-    return [_judge(gate, figures, base, strict=strict) for gate in gates]
+    given = {Reference.BASE: base, Reference.BEST: best}
+    known = {reference: found for reference, found in given.items() if found is not None}
+    expect_references(gates, known)
+    return [_judge(gate, figures, known, strict=strict) for gate in gates]
 
 
-def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) -> GateResult:
+def _judge(gate: Gate, figures: Figures, known: Mapping[Reference, Figures], *, strict: bool) -> GateResult:
     holds = _OPERATORS[gate.operator]
     if gate.name.is_flag:
         flag, empty = figures.flags.get(gate.name.tag), missing(Missing.NO_RECORDS)
@@ -140,16 +162,18 @@ def _judge(gate: Gate, figures: Figures, base: Figures | None, *, strict: bool) 
         return GateResult(gate, False, figure, reason=figure.reason or Missing.NO_RECORDS)
     threshold: float = gate.bound
     judged, apart = figure, None
-    if gate.relative and base is not None:
-        of_base = base.find(gate.name).value
-        if of_base is None:
+    other = None if gate.relative is None else known[gate.relative]
+    is_best = gate.relative is Reference.BEST and other is figures
+    if other is not None:
+        of_other = other.find(gate.name).value
+        if of_other is None:
             return GateResult(gate, False, figure, reason=Missing.NOT_IN_BOTH)
-        threshold = gate.bound * of_base
-        if strict:
-            apart = figures.difference_from(gate.name, base, gate.bound)
+        threshold = gate.bound * of_other
+        if strict and not is_best:
+            apart = figures.difference_from(gate.name, other, gate.bound)
             judged = apart.scaled(1, threshold)
     passed = holds(figure.value, threshold)
-    if not strict or judged.reason is Missing.NO_INTERVAL:
+    if not strict or is_best or judged.reason is Missing.NO_INTERVAL:
         return GateResult(gate, passed, figure, threshold)
     whole = _whole(gate.operator, judged, threshold)
     reason = judged.reason if whole is None else None

@@ -131,7 +131,16 @@ def compare(
         list[Path] | None,
         typer.Option(help="Folder of a candidate run, with --base. Repeatable.", metavar="DIR"),
     ] = None,
-    form: Annotated[TableFormat, typer.Option("--format", help="table or json.", metavar="FORMAT")] = TableFormat.TABLE,
+    form: Annotated[
+        TableFormat, typer.Option("--format", help="table, json, or csv with --order-by.", metavar="FORMAT")
+    ] = TableFormat.TABLE,
+    order_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare a course of candidates, such as checkpoints, in the order of this --tag of theirs, or date.",
+            metavar="TAG",
+        ),
+    ] = None,
     outputs: Annotated[bool, typer.Option("--outputs", help="Compare the answers too.")] = False,
     control: Annotated[
         list[Path] | None,
@@ -143,13 +152,21 @@ def compare(
 ) -> None:
     """Compare runs with a base run: differences with intervals, paired by prompt.
 
+    With --order-by, each candidate is also compared with the best of them.
     With three runs a side or more (--base A1 --base A2 --base A3 --candidate B1 --candidate B2 --candidate B3), times
     and throughputs are compared too.
     """
     from aiperf_spec.cli import compare as command
 
     command.compare(
-        runs or [], base or [], candidate or [], form=form, outputs=outputs, control=control or [], **values
+        runs or [],
+        base or [],
+        candidate or [],
+        form=form,
+        order_by=order_by,
+        outputs=outputs,
+        control=control or [],
+        **values,
     )
 
 

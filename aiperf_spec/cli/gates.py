@@ -8,7 +8,7 @@ from rich.console import Console
 from aiperf_spec.analysis.comparison.mismatches import common_settings
 from aiperf_spec.analysis.comparison.outputs import IDENTICAL
 from aiperf_spec.analysis.gate_figures import Figures
-from aiperf_spec.analysis.gates import GateResult, evaluate, expect_base, parse_gate
+from aiperf_spec.analysis.gates import GateResult, Reference, evaluate, expect_references, parse_gate
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
@@ -30,7 +30,8 @@ class Gates:
     """The gates of a command: read, with the base run's records, before anything is sent.
 
     With a `source` of server metrics, acceptance length and rate are those of the server's counters, also of the base.
-    With `outputs`, gates may ask for the share of identical answers. Raises `SpecProfileError` for an
+    With `outputs`, gates may ask for the share of identical answers; with `several` candidates, for the best of them,
+    whose figures `outcomes` then takes. Raises `SpecProfileError` for an
     expression or a folder that cannot be read.
     """
 
@@ -43,6 +44,7 @@ class Gates:
         source: ReportSource = ReportSource.AUTO,
         goodput: Mapping[str, float] | None = None,
         outputs: bool = False,
+        several: bool = False,
     ) -> None:
         objectives(goodput or {})
         self._limits = goodput
@@ -53,17 +55,22 @@ class Gates:
                     f"--require {gate.expression!r}: the answers of one run are identical to none",
                     "compare BASE CANDIDATE --outputs takes this gate",
                 )
-        self._strict = strict
+        self.strict = strict
         if strict and not self._gates:
             raise ConfigError("--strict asks more of gates, and there is none", "add --require EXPR")
-        if not base:
-            expect_base(self._gates)
+        given = {Reference.BASE: bool(base), Reference.BEST: several}
+        expect_references(self._gates, [reference for reference, is_given in given.items() if is_given])
         self._by_counters = source.is_server
         self._base = self.figures_of(base) if base else None
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._gates)
+
+    @property
+    def ask_for_best(self) -> bool:
+        """Whether any refers to the best candidate."""
+        return any(gate.relative is Reference.BEST for gate in self._gates)
 
     def figures_of(self, runs: Sequence[RunFolder], identical: Mapping[str | None, Estimate] | None = None) -> Figures:
         """Return the figures of runs together, with what summaries say that gates ask for and records do not tell.
@@ -106,15 +113,15 @@ class Gates:
             goals=objectives(summary.objectives),
         )
 
-    def outcomes(self, figures: Figures) -> list[GateResult]:
+    def outcomes(self, figures: Figures, best: Figures | None = None) -> list[GateResult]:
         """Return each gate's outcome."""
-        return evaluate(self._gates, figures, self._base, strict=self._strict)
+        return evaluate(self._gates, figures, self._base, best=best, strict=self.strict)
 
     def show(self, results: Sequence[GateResult], console: Console, title: str = "Gates") -> bool:
         """Print the outcomes, where there are any, and say whether all gates are met."""
         if results:
             title += ", acceptance by the server's counters (all traffic)" if self._by_counters else ""
-            console.print(gates_table(results, strict=self._strict, title=title))
+            console.print(gates_table(results, strict=self.strict, title=title))
         return all(result.passed for result in results)
 
 

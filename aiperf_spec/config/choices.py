@@ -98,6 +98,7 @@ class TableFormat(StrEnum):
     """How a comparison is printed."""
 
     TABLE = "table"
+    CSV = "csv"
     JSON = "json"
 
 

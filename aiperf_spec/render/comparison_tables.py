@@ -66,6 +66,12 @@ def _parts(comparison: Comparison) -> Iterator[RenderableType]:
         yield rows_table(by_category.values(), f"{label} by category", "Category", list(by_category))
 
 
+def verdict_text(verdict: Verdict) -> Text:
+    """Return a verdict as it stands in tables."""
+    text, style = _VERDICTS[verdict]
+    return Text(text, style=style)
+
+
 def mismatch_text(mismatch: Mismatch) -> str:
     """Return what differs between two runs, and why that misleads."""
     return worded("mismatch", mismatch.kind, {"base": mismatch.base, "candidate": mismatch.candidate})
@@ -100,7 +106,6 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
         found = row.difference
         if found.estimate.reason is not None:
             reasons[found.estimate.reason] = None
-        verdict, style = _VERDICTS[row.verdict]
         table.add_row(
             Text(middle(_label(row) if names is None else names[position], 22)),
             number(found.base),
@@ -108,7 +113,7 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
             signed(found.estimate.value),
             signed(None if row.relative is None else 100 * row.relative, 1),
             interval(found.estimate),
-            Text(verdict, style=style),
+            verdict_text(row.verdict),
         )
     clauses = [explained(reason) for reason in reasons if reason is not Missing.NO_RECORDS]
     notes = [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]

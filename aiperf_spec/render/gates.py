@@ -60,5 +60,5 @@ def _why(result: GateResult) -> str:
         where = "" if result.gate.name.category is None else f" of category {printable(result.gate.name.category, 40)}"
         return f"there is no value{where}: {explained(missing)}"
     if result.reason is Missing.NOT_IN_BOTH:
-        return "the base run has no value"
+        return f"the {result.gate.relative} run has no value"
     return f"--strict needs an interval, and there is none: {explained(result.reason or Missing.NO_INTERVAL)}"

@@ -17,7 +17,7 @@ from aiperf_spec.analysis.sweep.slo import SloAnswer
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
 from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.missing import explained
-from aiperf_spec.render.text import number, plural, printable
+from aiperf_spec.render.text import listed, number, plural, printable
 
 _SELDOM = {1: "once", 2: "twice"}
 """Numbers of runs that are too few for a verdict."""
@@ -30,12 +30,8 @@ def load_text(load: Load) -> str:
 
 def loads_text(loads: Sequence[Load]) -> str:
     """Return several loads in words: "concurrency 1, 2 and 4"."""
-    values = _listed([f"{load.value:g}" for load in loads])
+    values = listed([f"{load.value:g}" for load in loads])
     return f"concurrency {values}" if loads[0].kind is LoadKind.CONCURRENCY else f"{values} requests/s"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def sentences(analysis: SweepAnalysis) -> Iterator[str]:
@@ -58,7 +54,7 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
         yield _economy(analysis.economy)
     if quick := analysis.quick_steps:
         where = "; ".join(
-            f"k {_listed([str(point.k) for point in quick if point.load == load])} at {load_text(load)}"
+            f"k {listed([str(point.k) for point in quick if point.load == load])} at {load_text(load)}"
             for load in analysis.loads
             if any(point.load == load for point in quick)
         )
@@ -75,7 +71,7 @@ def _best(analysis: SweepAnalysis) -> str:
         chosen = list(group)
         where = loads_text([choice.load for choice in chosen])
         if len(alike) > 1:
-            parts.append(f"no difference shown between {_listed(list(map(str, alike)))} at {where}")
+            parts.append(f"no difference shown between {listed(list(map(str, alike)))} at {where}")
         else:
             notes = [_times(answers, chosen), "not judged" if answers.is_judged and not judged else ""]
             beside = ", ".join(filter(None, notes))
@@ -163,7 +159,7 @@ def _slo(answer: SloAnswer) -> str:
     found = f"Under {conditions}: the highest load is {load_text(answer.highest)}"
     if answer.best is None:
         return f"{found}."
-    ties = f" (no difference shown to {_listed(list(map(str, answer.ties)))})" if answer.ties else ""
+    ties = f" (no difference shown to {listed(list(map(str, answer.ties)))})" if answer.ties else ""
     return f"{found}, with k {answer.best}{ties}."
 
 

@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -83,6 +84,11 @@ def narrow(value: float | None) -> str:
 def count(value: int) -> str:
     """Return a whole number with separators."""
     return f"{value:,}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a sentence lists them: "1, 2 and 4"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def plural(value: int, noun: str) -> str:

@@ -30,6 +30,7 @@ class Setup:
     """How a server is started; tests with the same setup share one."""
 
     drafter: str
+    """"ngram", "draft" for the draft model beside the model, or where the engine takes one, the path of another."""
     k: int
     options: tuple[str, ...] = ()
     """More options of the engine's own."""

@@ -24,8 +24,9 @@ def _place() -> dict[str, str]:
 
 def _arguments(setup: Setup) -> list[str]:
     drafter: dict[str, Any] = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 4}
-    if setup.drafter == "draft":
-        drafter = {"method": "draft_model", "model": _place()["MODEL"] + "-draft"}
+    if setup.drafter != "ngram":
+        model = _place()["MODEL"] + "-draft" if setup.drafter == "draft" else setup.drafter
+        drafter = {"method": "draft_model", "model": model}
     config = json.dumps({**drafter, "num_speculative_tokens": setup.k})
     return ["--max-num-seqs", "64", "--speculative-config", config, *setup.options]
 

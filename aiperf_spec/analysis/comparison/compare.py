@@ -178,8 +178,10 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     the number of metrics beside it does not hide what it shows.
     """
     raw = [_compare_pair(base, candidate) for candidate in candidates]
-    tests = [row for each in raw for rows in (each.rows, *each.categories.values()) for row in rows if _is_test(row)]
-    first = {id(row) for each in raw for row in each.rows if row.tag == POOLED_LENGTH and _is_test(row)}
+    tests = [
+        row for each in raw for rows in (each.rows, *each.categories.values()) for row in rows if row.difference.is_test
+    ]
+    first = {id(row) for each in raw for row in each.rows if row.tag == POOLED_LENGTH and row.difference.is_test}
     weight = max(1.0, (len(tests) - len(first)) / len(first)) if first else 1.0
     weights = [weight if id(row) in first else 1.0 for row in tests]
     corrected = holm_adjusted([row.difference.p or 0.0 for row in tests], weights)
@@ -189,7 +191,7 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
         if row.difference.p is None:
             return row
         p = adjusted.get(id(row), 1.0)
-        return replace(row, adjusted_p=p, verdict=_verdict(row, p))
+        return replace(row, adjusted_p=p, verdict=verdict_of(row.difference, row.better, p))
 
     done = tuple(
         replace(
@@ -202,19 +204,14 @@ def compare(base: Run, candidates: Sequence[Run]) -> ComparisonSet:
     return ComparisonSet(done, len(tests))
 
 
-def _is_test(row: Row) -> bool:
-    # What is the same in every pair (tokens under a limit that all reach) could not have been found to differ.
-    found = row.difference
-    return found.p is not None and bool(found.estimate.value or found.estimate.standard_error)
-
-
-def _verdict(row: Row, p: float) -> Verdict:
-    value = row.difference.estimate.value
-    if p >= ALPHA or not value:
+def verdict_of(found: Difference, better: Better, adjusted_p: float) -> Verdict:
+    """Return what a difference comes to at its corrected p."""
+    value = found.estimate.value
+    if adjusted_p >= ALPHA or not value:
         return Verdict.NONE_SHOWN
-    if row.better is Better.NEITHER:
+    if better is Better.NEITHER:
         return Verdict.DIFFERENT
-    return Verdict.BETTER if (value > 0) == (row.better is Better.HIGHER) else Verdict.WORSE
+    return Verdict.BETTER if (value > 0) == (better is Better.HIGHER) else Verdict.WORSE
 
 
 def _compare_pair(base: Run, candidate: Run) -> Comparison:

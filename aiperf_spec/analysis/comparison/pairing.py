@@ -53,6 +53,11 @@ class Difference:
     p: float | None
     paired: bool
 
+    @property
+    def is_test(self) -> bool:
+        """Whether it could have been found to differ: not where every pair is the same (tokens under a limit)."""
+        return self.p is not None and bool(self.estimate.value or self.estimate.standard_error)
+
 
 def pair_up(
     base: Sequence[RequestRecord], candidate: Sequence[RequestRecord], *, same_prompts: bool | None = None

@@ -45,7 +45,9 @@ def parse_slos(expressions: Sequence[str]) -> list[Gate]:
     """Return the conditions of `--slo`; raise `ConfigError` naming one that is wrong."""
     gates = [parse_gate(expression, "--slo") for expression in expressions]
     if (relative := next((gate for gate in gates if gate.relative), None)) is not None:
-        raise ConfigError(f"--slo {relative.expression!r}: an objective has no base run", "give a number")
+        raise ConfigError(
+            f"--slo {relative.expression!r}: an objective has no {relative.relative} run", "give a number"
+        )
     return gates
 
 

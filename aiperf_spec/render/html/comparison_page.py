@@ -29,7 +29,7 @@ from aiperf_spec.render.outputs import outputs_sentences, outputs_tables
 from aiperf_spec.render.side_by_side import RunRow, runs_table
 from aiperf_spec.render.text import middle, number, plural
 
-_TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.DIFFERENT: "warn"}
+TONES = {Verdict.BETTER: "good", Verdict.WORSE: "bad", Verdict.DIFFERENT: "warn"}
 
 
 @dataclass(slots=True, frozen=True)
@@ -138,7 +138,7 @@ def _point(name: str, row: ComparedRow) -> Point | None:
     said = (
         f"{middle(name, 40)}: {number(found.base)} to {number(found.candidate)}, {shown} % ({between}), {row.verdict}"
     )
-    tone = _TONES.get(row.verdict, "muted")
+    tone = TONES.get(row.verdict, "muted")
     return Point(100 * relative, low, high, shown, between, said, tone=tone)
 
 
