@@ -34,6 +34,13 @@ def bodies(folder: Path) -> list[Any]:
     return [line["payload"] for line in sorted(lines, key=lambda line: line["metadata"]["session_num"])]
 
 
+def test_a_server_that_does_not_answer_is_not_said_to_keep_its_cache(tmp_path: Path) -> None:
+    done = sweep("http://127.0.0.1:9", tmp_path / "sweep", "--reset-cache")
+    assert done.exit_code == 1
+    assert "no connection" in done.stderr
+    assert "--reset-cache" not in done.stderr
+
+
 def test_each_cell_is_a_run_that_sends_the_same(simulate: Simulate, tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     config = tmp_path / "raw.yaml"

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from aiperf_spec.analysis.gates import Gate
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS
 from aiperf_spec.analysis.sweep.points import MIN_REPEATS
 from aiperf_spec.analysis.sweep.slo import parse_slos
 from aiperf_spec.analysis.sweep.sweep import SweepAnalysis, analyse_sweep, predict
@@ -39,9 +40,6 @@ from aiperf_spec.render.text import plural
 from aiperf_spec.version import __version__
 from aiperf_spec.workload.dataset import open_workload
 from aiperf_spec.workload.files import STDIN
-
-_FEWEST = 5
-"""Prompts from which figures have intervals."""
 
 
 def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, *, ui: Ui) -> None:
@@ -148,8 +146,8 @@ def _prompts(base: ProfileConfig) -> DatasetInfo:
         )
     dataset = open_workload(base).info
     sent = [number for number in (dataset.entries, base.request_count) if number is not None]
-    if sent and min(sent) < _FEWEST:
-        note(f"each cell sends fewer than {_FEWEST} prompts, so no figure will have an interval")
+    if sent and min(sent) < MIN_CLUSTERS:
+        note(f"each cell sends fewer than {MIN_CLUSTERS} prompts, so no figure will have an interval")
     return dataset
 
 

@@ -135,8 +135,9 @@ class SweepCells:
         await asyncio.sleep(self.settings.settle_time)
         if not self.settings.reset_cache or not self._resets:
             return
-        self._resets = await reset_cache(config)
-        if not self._resets:
+        # A server that does not answer is what the run will say.
+        if await reset_cache(config) is False:
+            self._resets = False
             self.servers.display.pause()
             note(
                 "--reset-cache: no page of the server empties its prefix cache, so later cells may find prompts in it "

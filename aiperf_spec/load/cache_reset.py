@@ -15,14 +15,17 @@ _WAIT_SECONDS = 0.5
 """An engine refuses while requests hold blocks of the cache, and may do so for a moment after the last one."""
 
 
-async def reset_cache(config: ProfileConfig) -> bool:
-    """Ask every page that some engine has for it; say whether one of them did."""
+async def reset_cache(config: ProfileConfig) -> bool | None:
+    """Ask every page that some engine has for it; say whether one of them did, None where no server answers."""
     server = split_endpoint(config.url)
     paths = dict.fromkeys(engine.reset_cache_path for engine in known_engines().values() if engine.reset_cache_path)
     async with Client(config, server) as client:
         for path in paths:
             for _ in range(_TRIES):
-                done = await _reset(client, f"{server.root}{path}{server.query}")
+                try:
+                    done = await _reset(client, f"{server.root}{path}{server.query}")
+                except RequestFailedError:
+                    return None
                 if done is None:
                     break
                 if done:
@@ -33,10 +36,7 @@ async def reset_cache(config: ProfileConfig) -> bool:
 
 async def _reset(client: Client, url: str) -> bool | None:
     """Return whether the page did it, None where there is none."""
-    try:
-        page = await client.ask(url, "POST")
-    except RequestFailedError:
-        return None
+    page = await client.ask(url, "POST")
     if page.status_code in (404, 405, 501):
         return None
     if not page.is_success:

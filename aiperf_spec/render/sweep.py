@@ -8,7 +8,7 @@ from rich.console import Group as Renderables
 from rich.console import RenderableType
 from rich.text import Text
 
-from aiperf_spec.analysis.intervals import Estimate, missing
+from aiperf_spec.analysis.intervals import missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Choice, Trend
 from aiperf_spec.analysis.sweep.economy import Economy
@@ -177,14 +177,14 @@ def choices_table(analysis: SweepAnalysis) -> FittingTable:
     for choice in analysis.answers.choices:
         found = analysis.answers.speed_up(choice.load, choice.best)
         point = analysis.point(choice.load, choice.best)
-        speeds = ("1" if not choice.best else "–", "") if found is None else _speed_cells(found.speed_up)
+        speeds = (
+            ("1" if not choice.best else "–", "")
+            if found is None
+            else (figure(found.speed_up), interval(found.speed_up))
+        )
         ties = [_ties(choice)] if shown_to else []
         table.add_row(f"{choice.load.value:g}", _running(point), str(choice.best), *speeds, *ties)
     return table.without_hollow()
-
-
-def _speed_cells(speed_up: Estimate) -> tuple[str, str]:
-    return figure(speed_up), interval(speed_up)
 
 
 def payoffs_table(answers: Answers) -> FittingTable:

@@ -16,6 +16,7 @@ from aiperf_spec.models.run import Phase
 from aiperf_spec.models.sweep import Cell, Load, LoadKind
 from aiperf_spec.render.live_frame import RunProgress, clock, frame, simple_line
 from aiperf_spec.render.progress import Display
+from aiperf_spec.render.sweep_sentences import load_text
 from aiperf_spec.render.text import number
 
 _ROWS = 6
@@ -119,9 +120,8 @@ class SweepDisplay(Display):
 
 def described(cell: Cell) -> str:
     """Return a cell in words: "k 4, concurrency 8, repeat 2"."""
-    load = cell.load
-    at = f"concurrency {load.value:g}" if load.kind is LoadKind.CONCURRENCY else f"{load.value:g} requests/s"
-    return ("" if cell.k is None else f"k {cell.k}, ") + at + ("" if cell.repeat == 1 else f", repeat {cell.repeat}")
+    k, repeat = ("" if cell.k is None else f"k {cell.k}, "), ("" if cell.repeat == 1 else f", repeat {cell.repeat}")
+    return f"{k}{load_text(cell.load)}{repeat}"
 
 
 def cell_lines(sweep: SweepProgress, width: int, *, ascii_only: bool = False) -> list[Text]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,26 +69,22 @@ def choices(found: Contrasts) -> tuple[Choice, ...]:
     That is by the verdicts of the family: over all pairs at every load, so that picking the fastest of several misleads
     no more often than is said.
     """
-    chosen = []
-    for load in sorted({load for load, _, _ in found.by_pair}):
-        lengths = sorted({k for at, *pair in found.by_pair for k in pair if at == load})
-        ahead = {k: _against(found, load, k, lengths[0]) for k in lengths}
-        known = [k for k in lengths if ahead[k] is not None]
-        if len(known) < 2:
-            continue
-        best = max(known, key=lambda k: (ahead[k] or 0.0, -k))
-        others = [(k, found.of(load, best, k)) for k in lengths if k != best]
-        judged = any(each is not None and each.verdict is not Verdict.NOT_JUDGED for _, each in others)
-        ties = tuple(k for k, each in others if each is None or not each.is_faster)
-        chosen.append(Choice(load, best, ties if judged else (), judged))
-    return tuple(chosen)
+    loads = sorted({load for (load, *_), each in found.by_pair.items() if each.speed_up.value is not None})
+    return tuple(choice(found, load, {k for at, *pair in found.by_pair for k in pair if at == load}) for load in loads)
 
 
-def _against(found: Contrasts, load: Load, k: int, base: int) -> float | None:
-    if k == base:
-        return 1.0
-    contrast = found.of(load, k, base)
-    return None if contrast is None else contrast.speed_up.value
+def choice(found: Contrasts, load: Load, lengths: Iterable[int]) -> Choice:
+    """Return the fastest of these draft lengths at a load, at least one, and which of them do not differ from it."""
+    first, *others = sorted(lengths)
+    speeds = {first: 1.0}
+    for k in others:
+        if (each := found.of(load, k, first)) is not None and each.speed_up.value is not None:
+            speeds[k] = each.speed_up.value
+    best = max(speeds, key=lambda k: (speeds[k], -k))
+    rivals = [(k, found.of(load, best, k)) for k in (first, *others) if k != best]
+    judged = any(each is not None and each.verdict is not Verdict.NOT_JUDGED for _, each in rivals)
+    ties = tuple(k for k, each in rivals if each is None or not each.is_faster)
+    return Choice(load, best, ties if judged else (), judged)
 
 
 def payoffs(found: Contrasts) -> tuple[Payoff, ...]:

@@ -1,9 +1,10 @@
 """What the draft lengths between 0 and the largest would give, predicted from these two: fewer cells to measure.
 
 Acceptance comes from the what-if over the steps of the largest k, at each load by itself. The time of a verify step is
-taken to grow in a straight line with k, from that of a step without a draft to that of the largest k. In units of the
-time of a step without a draft, speed-up(k') = tokens(k') / (verify steps(k') * time(k') + steps without a draft), and
-time(k) of the largest k is what makes this its measured speed-up.
+taken to grow in a straight line with k, from that of a step without a draft to that of the largest k. Steps without a
+draft stay as many as they were: an n-gram drafter finds none where the text has no match, whatever k is. In units of
+the time of a step without a draft, speed-up(k') = tokens(k') / (verify steps(k') * time(k') + steps without a draft),
+and time(k) of the largest k is what makes this its measured speed-up.
 """
 
 from __future__ import annotations

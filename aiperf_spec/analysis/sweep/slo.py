@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import Gate, GateResult, evaluate, parse_gate
-from aiperf_spec.analysis.sweep.choices import Choice
-from aiperf_spec.analysis.sweep.contrasts import Contrasts, Verdict
-from aiperf_spec.analysis.sweep.points import Point, PointRuns
+from aiperf_spec.analysis.sweep.choices import choice
+from aiperf_spec.analysis.sweep.contrasts import Contrasts
+from aiperf_spec.analysis.sweep.points import PointRuns
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.goodput import Objective
 from aiperf_spec.models.sweep import Load
@@ -54,7 +54,6 @@ def parse_slos(expressions: Sequence[str]) -> list[Gate]:
 def slo_answer(
     gates: Sequence[Gate],
     runs: Mapping[tuple[Load, int | None], PointRuns],
-    figures: Mapping[tuple[Load, int | None], Point],
     found: Contrasts,
     goals: Sequence[Objective] = (),
 ) -> SloAnswer:
@@ -66,24 +65,14 @@ def slo_answer(
         outcomes.append(SloOutcome(k=k, load=load, met=not missed, missed=missed))
     met = [(each.load, each.k) for each in outcomes if each.met]
     highest = max((load for load, _ in met), default=None)
-    there = {k: figures[load, k].itl_ms.value for load, k in met if load == highest and k is not None}
-    choice = None if highest is None else _fastest(highest, there, found)
+    there = [k for load, k in met if load == highest and k is not None]
+    fastest = choice(found, highest, there) if highest is not None and there else None
     lengths = dict.fromkeys(k for _, k in runs)
     return SloAnswer(
         expressions=tuple(gate.expression for gate in gates),
         outcomes=tuple(outcomes),
         highest=highest,
-        best=None if choice is None else choice.best,
-        ties=() if choice is None else choice.ties,
+        best=None if fastest is None else fastest.best,
+        ties=() if fastest is None else fastest.ties,
         highest_of={k: max((load for load, of in met if of == k), default=None) for k in lengths},
     )
-
-
-def _fastest(load: Load, latencies: Mapping[int, float | None], found: Contrasts) -> Choice | None:
-    timed = {k: value for k, value in latencies.items() if value is not None}
-    if not timed:
-        return None
-    best = min(timed, key=lambda k: (timed[k], k))
-    others = [(k, found.of(load, best, k)) for k in timed if k != best]
-    alike = (Verdict.NONE_SHOWN, Verdict.SLOWER)
-    return Choice(load, best, tuple(k for k, each in others if each is not None and each.verdict in alike))

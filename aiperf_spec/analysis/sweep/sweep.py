@@ -108,16 +108,15 @@ def analyse_sweep(
     cells lack.
     """
     found = points_of(runs)
-    figures = {key: figures_of(point, goals) for key, point in found.items()}
     answers = _answers(found)
     names = sorted({r.category for point in found.values() for r in point.all_records if r.category is not None})
     measured = {(point.load, point.k, repeat) for point in found.values() for repeat in point.runs}
     failed = [run for run in runs if (run.cell.load, run.cell.k, run.cell.repeat) not in measured]
     return SweepAnalysis(
-        points=tuple(figures.values()),
+        points=tuple(figures_of(point, goals) for point in found.values()),
         answers=answers,
         categories={name: _answers(_of_category(found, name), len(names)) for name in names},
-        slo=slo_answer(slos, found, figures, answers.contrasts, goals) if slos else None,
+        slo=slo_answer(slos, found, answers.contrasts, goals) if slos else None,
         economy=economy(found, answers.contrasts, economy_lengths, assume_chain=assume_chain)
         if economy_lengths
         else None,

@@ -9,6 +9,7 @@ import orjson
 
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.sweep_folder import read_cell_ends, read_plan
+from aiperf_spec.artifacts.write.whole_file import write_whole
 from aiperf_spec.errors import ArtifactError
 from aiperf_spec.models.sweep import Cell, CellEnd
 
@@ -50,9 +51,7 @@ class SweepFolder:
             if journal.exists() and not journal.read_bytes().endswith(b"\n"):
                 with journal.open("ab") as file:
                     file.write(b"\n")  # a kill has cut the last line
-            temporary = self.path / f".{names.SWEEP_PLAN}.tmp"
-            temporary.write_bytes(orjson.dumps(plan, option=orjson.OPT_INDENT_2) + b"\n")
-            temporary.replace(self.path / names.SWEEP_PLAN)
+            write_whole(self.path / names.SWEEP_PLAN, orjson.dumps(plan, option=orjson.OPT_INDENT_2) + b"\n")
         except OSError as error:
             raise self._not_written(error) from None
 

@@ -10,6 +10,7 @@ from aiperf_spec.analysis.sweep.schedule import configurations
 from aiperf_spec.analysis.sweep.sweep import SweepAnalysis
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.write.sweep_files import sweep_csv, sweep_json
+from aiperf_spec.artifacts.write.whole_file import write_whole
 from aiperf_spec.errors import SpecProfileError, standing_alone
 from aiperf_spec.models.schedule import Configuration
 from aiperf_spec.render.sweep import configuration_reason
@@ -55,14 +56,5 @@ def _page(analysis: SweepAnalysis) -> bytes:
 
 
 def _replace(path: Path, make: Callable[[], bytes], faults: list[SpecProfileError]) -> None:
-    # Under a temporary name first: a reader never sees half a file.
-    temporary = path.with_name(f".{path.name}.tmp")
     with standing_alone(repr(str(path)), faults, writes=True):
-        data = make()
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, make())

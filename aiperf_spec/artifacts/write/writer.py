@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +13,7 @@ from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.artifacts.write.record_lines import raw_line, record_line
 from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
 from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
+from aiperf_spec.artifacts.write.whole_file import new_file, write_whole
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ArtifactError, SpecProfileError, standing_alone
@@ -67,11 +67,11 @@ class ArtifactWriter:
             for name in taken:
                 (folder / name).unlink()
             for name in self._appended():
-                self._files[name] = _new(folder / name)
+                self._files[name] = new_file(folder / name)
             # The summary is written last, but whether it can be is to be known first.
             probe = folder / f".{names.SUMMARY_JSON}.tmp"
             probe.unlink(missing_ok=True)
-            os.close(_new(probe))
+            os.close(new_file(probe))
             probe.unlink()
         except OSError as error:
             raise ArtifactError(
@@ -141,22 +141,6 @@ class ArtifactWriter:
         return self._faults
 
     def _replace(self, name: str, make: Callable[[], bytes]) -> None:
-        # Under a temporary name first: a reader never sees half a summary.
         assert self._folder is not None
-        temporary = self._folder / f".{name}.tmp"
         with standing_alone(self._shown(name), self._faults, writes=True):
-            data = make()
-            try:
-                temporary.unlink(missing_ok=True)
-                with open(_new(temporary), "wb") as file:
-                    file.write(data)
-                temporary.replace(self._folder / name)
-            except OSError:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                raise
-
-
-def _new(file: Path) -> int:
-    """Return the descriptor of a new file: what stands in its place, such as a link, is not written to."""
-    return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            write_whole(self._folder / name, make())
