@@ -199,11 +199,26 @@ def test_runs_that_say_nothing_of_it_are_refused() -> None:
     longer = replace(shorter, name="longer", settings=RunSettings(sampling={"max_tokens": 9, "temperature": 0}))
     with pytest.raises(SpecProfileError, match="max_tokens 8 and 9"):
         only(shorter, longer)
+    chat, completions = (replace(shorter, name=name, settings=RunSettings(endpoint=name)) for name in ("chat", "text"))
+    with pytest.raises(SpecProfileError, match="endpoint chat and text"):
+        only(chat, completions)
     # What switches speculation is what is compared.
     drafting = replace(shorter, settings=RunSettings(sampling={"max_tokens": 8, "temperature": 0, "n_max": 4}))
     assert only(shorter, drafting).verdict is OutputVerdict.IDENTICAL
     with pytest.raises(SpecProfileError, match="share no answered prompt"):
         only(run("base", TEXTS), Run("other", [answered(0, "a", prompt="elsewhere")]))
+
+
+def test_runs_that_name_different_models_are_not_judged() -> None:
+    one, other = (RunSettings(model=name) for name in ("one", "other"))
+    base = replace(run("base", TEXTS), settings=one)
+    changed = replace(run("candidate", planted(dict.fromkeys(range(20), 9))), settings=other)
+    found = only(base, changed, base)
+    assert found.verdict is OutputVerdict.OTHER_MODEL
+    assert "control 75 of 75: not judged, for the runs name different models." in shown(found)
+    # One model may have two names.
+    assert only(base, replace(run("candidate", TEXTS), settings=other)).verdict is OutputVerdict.IDENTICAL
+    assert only(base, replace(changed, settings=one), base).verdict is OutputVerdict.NOT_LOSSLESS
 
 
 def test_continuations_are_data() -> None:
@@ -304,3 +319,5 @@ def test_what_a_simulator_changes_is_found_and_nothing_else(simulate: Simulate, 
     refused = compare(base, again, *gate)
     assert (refused.exit_code, "--outputs" in refused.output) == (2, True)
     assert compare(base, again, "--control", base).exit_code == 2
+    itself = compare(base, base, "--outputs")
+    assert (itself.exit_code, "a run's answers are always its own" in itself.output) == (2, True)

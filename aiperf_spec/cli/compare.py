@@ -111,5 +111,10 @@ def _expect_together(
         raise ConfigError(
             "--order-by compares acceptance lengths, and --outputs answers", "compare one after the other"
         )
+    twice = {*map(Path.resolve, paths[0])} & {*map(Path.resolve, chain(*paths[1:]))}
+    if outputs and twice:
+        raise ConfigError(
+            f"{str(min(twice))!r} is base and candidate in one, and a run's answers are always its own", "name two runs"
+        )
     if {folder.resolve() for folder in control} & {folder.resolve() for each in paths for folder in each}:
         raise ConfigError("--control names a run that is compared", "make the base run once more, and name that")

@@ -21,10 +21,17 @@ from aiperf_spec.render.text import count, middle, number, plural, printable, sp
 
 _SHOWN = 8
 """Pairs of answers whose parting is shown; JSON has all."""
-_NEEDED = (
-    "To tell near-ties from real differences, make both runs with --export-level raw and log-probabilities: "
-    "--extra-inputs logprobs:true,top_logprobs:5 for chat, logprobs:5 for completions."
-)
+_NEEDED = {
+    Untold.NO_EVENTS: "--export-level raw and log-probabilities",
+    Untold.NO_LOGPROBS: "log-probabilities",
+}
+_ASKED_BY = "--extra-inputs logprobs:true,top_logprobs:5 for chat, logprobs:5 for completions"
+_MEANT = {
+    OutputVerdict.IDENTICAL: ": lossless on these prompts",
+    OutputVerdict.NOT_LOSSLESS: ": not lossless",
+    OutputVerdict.NONE_SHOWN: ": no difference from the control is shown",
+    OutputVerdict.OTHER_MODEL: ": not judged, for the runs name different models",
+}
 
 
 def outputs_report(found: OutputComparison) -> RenderableType:
@@ -47,14 +54,10 @@ def outputs_sentences(found: OutputComparison) -> Iterator[str]:
     control = found.control
     if control is not None:
         said += f"; control {_of(control.identical)}"
-    if found.verdict is OutputVerdict.NOT_LOSSLESS:
-        said += ": not lossless"
-    elif found.verdict is OutputVerdict.NONE_SHOWN:
-        said += ": no difference from the control is shown"
-    yield f"{said}."
-    if control is not None:
+    yield f"{said}{_MEANT.get(found.verdict, '')}."
+    if control is not None and found.verdict is not OutputVerdict.IDENTICAL:
         yield _test(control)
-    elif found.verdict is OutputVerdict.NO_CONTROL:
+    if found.verdict is OutputVerdict.NO_CONTROL:
         yield (
             "Batch effects alone can change greedy answers. To tell them from what the candidate does, make the "
             "base run once more and add --control DIR."
@@ -107,8 +110,9 @@ def _partings(found: OutputComparison) -> RenderableType:
         lines.append(Text("Where they part is not known: repeat both runs with --keep-outputs.", style="dim"))
     else:
         lines[0].append(f", after {number(shared, 0)} shared characters (median)")
-    if shared is not None and set(found.near_ties.unknown) & {Untold.NO_EVENTS, Untold.NO_LOGPROBS}:
-        lines.append(Text(_NEEDED, style="dim"))
+    if needed := [what for why, what in _NEEDED.items() if why in found.near_ties.unknown]:
+        hint = f"To tell near-ties from real differences, make both runs with {needed[0]} ({_ASKED_BY})."
+        lines.append(Text(hint, style="dim"))
     for parting in sorted(partings, key=_is_near_tie)[:_SHOWN]:
         lines += _lines(parting)
     if len(partings) > _SHOWN:

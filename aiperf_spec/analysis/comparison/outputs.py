@@ -13,6 +13,7 @@ from aiperf_spec.analysis.comparison.compare import ALPHA
 from aiperf_spec.analysis.comparison.mismatches import Run, same_prompts
 from aiperf_spec.analysis.comparison.near_ties import Place, Untold, place_of
 from aiperf_spec.analysis.comparison.pairing import Key, Pairing, pair_up
+from aiperf_spec.analysis.comparison.preconditions import expect_comparable
 from aiperf_spec.analysis.intervals import Estimate, share_interval
 from aiperf_spec.analysis.statistics import holm_adjusted, sign_test
 from aiperf_spec.errors import SpecProfileError
@@ -22,11 +23,6 @@ IDENTICAL = "identical_outputs"
 """The name of the share of identical answers, in gates."""
 CONTINUATION = 60
 """Characters that are kept of how an answer goes on from where it parts from the other."""
-_DECISIVE = (
-    *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "max_tokens", "max_completion_tokens", "min_tokens"),
-    *("ignore_eos", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "response_format"),
-)
-"""Fields of a request's body that change its answer by themselves."""
 
 
 class OutputVerdict(StrEnum):
@@ -38,6 +34,7 @@ class OutputVerdict(StrEnum):
     """More answers differ from the base's than in the control."""
     NONE_SHOWN = "no difference from the control shown"
     NO_CONTROL = "not judged without a control"
+    OTHER_MODEL = "not judged, for the models' names differ"
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,6 +106,8 @@ class OutputComparison:
     """Successful requests of both runs whose answer is not known: those with several answers."""
     sampled: bool
     """Whether answers were sampled, with a seed."""
+    other_model: bool
+    """Whether the runs name different models."""
     control: Control | None
     verdict: OutputVerdict
 
@@ -143,8 +142,9 @@ class _Pair:
 def parted(base: Run, candidates: Sequence[Run]) -> list[RequestRecord]:
     """Return the records of both sides whose answers differ; `compare_outputs` looks at their tokens, if they have any.
 
-    Raises `SpecProfileError` where two runs share no answered prompt.
+    Raises `SpecProfileError` as that does.
     """
+    expect_comparable(base, candidates)
     pairs = [pair for candidate in candidates for pair in _pairs(base, candidate)[0] if not pair.same]
     return [record for pair in pairs for record in (pair.base, pair.candidate)]
 
@@ -155,9 +155,7 @@ def compare_outputs(base: Run, candidates: Sequence[Run], control: Run | None = 
     Raises `SpecProfileError` naming a run whose answers say nothing of this: they were not recorded, or are sampled, or
     the requests asked for other answers.
     """
-    for run in (base, *candidates, *([] if control is None else [control])):
-        _expect_determined(run)
-        _expect_same_request(base, run)
+    expect_comparable(base, [*candidates, *([] if control is None else [control])])
     noise = None if control is None else _pairs(base, control)[0]
     found = []
     for candidate in candidates:
@@ -173,40 +171,6 @@ def compare_outputs(base: Run, candidates: Sequence[Run], control: Run | None = 
     return [replace(each, verdict=_verdict(each)) for each in found]
 
 
-def _expect_determined(run: Run) -> None:
-    answers = [record.answer for record in measured(run.records) if record.answer is not None]
-    if not answers:
-        raise SpecProfileError(
-            f"{run.name!r}: its records do not say what was answered",
-            "compare runs that this version recorded, with one answer a request",
-        )
-    if any(answer.temperature is None for answer in answers):
-        # The default of most engines, or of the model's own configuration, is to sample.
-        raise SpecProfileError(
-            f"{run.name!r}: its requests left the temperature to the server, which may have sampled the answers",
-            "repeat the run with --temperature 0",
-        )
-    if (sampled := next((each for each in answers if each.temperature and not each.seeded), None)) is not None:
-        raise SpecProfileError(
-            f"{run.name!r}: its answers were sampled at temperature {sampled.temperature:g} without a seed, so any two "
-            "runs differ by chance",
-            "repeat the run with --temperature 0, or with a seed: --extra-inputs seed:1",
-        )
-
-
-def _expect_same_request(base: Run, run: Run) -> None:
-    mine, theirs = base.settings.sampling, run.settings.sampling
-    if mine is None or theirs is None:
-        return
-    for name in _DECISIVE:
-        if mine.get(name) != theirs.get(name):
-            values = " and ".join(str(each.get(name, "the server's default")) for each in (mine, theirs))
-            raise SpecProfileError(
-                f"{base.name!r} and {run.name!r} asked for other answers: {name} {values}",
-                "compare runs that differ in nothing but the drafter",
-            )
-
-
 def _pairs(base: Run, candidate: Run) -> tuple[list[_Pair], int]:
     """Return the pairs of answers to the same words, and the number of pairs of later turns that are left out."""
     records = measured(base.records), measured(candidate.records)
@@ -215,7 +179,9 @@ def _pairs(base: Run, candidate: Run) -> tuple[list[_Pair], int]:
     both = [(key, before[key], after[key]) for key in before if key in after]
     pairs = [_Pair(key[:2], mine, theirs, _hash(mine) == _hash(theirs)) for key, mine, theirs in both]
     if not pairs:
-        raise SpecProfileError(f"{base.name!r} and {candidate.name!r} share no answered prompt")
+        raise SpecProfileError(
+            f"{base.name!r} and {candidate.name!r} share no answered prompt", "give both runs the same prompts"
+        )
     parted: dict[str, int] = {}
     for pair in pairs:
         prompt, turn = pair.key
@@ -260,6 +226,7 @@ def _comparison(
 ) -> OutputComparison:
     names = sorted({pair.base.category for pair in pairs if pair.base.category})
     answered = [*measured(base.records), *measured(candidate.records)]
+    models = {base.settings.model, candidate.settings.model}
     return OutputComparison(
         base.name,
         candidate.name,
@@ -269,6 +236,7 @@ def _comparison(
         later_turns,
         unknown=sum(record.answer is None for record in answered),
         sampled=any(bool(pair.base.answer and pair.base.answer.temperature) for pair in pairs),
+        other_model=None not in models and len(models) > 1,
         control=control,
         verdict=OutputVerdict.NO_CONTROL,
     )
@@ -291,6 +259,8 @@ def _parting(pair: _Pair) -> Parting:
 def _verdict(found: OutputComparison) -> OutputVerdict:
     if found.identical.same == found.identical.pairs:
         return OutputVerdict.IDENTICAL
+    if found.other_model:
+        return OutputVerdict.OTHER_MODEL
     if (control := found.control) is None:
         return OutputVerdict.NO_CONTROL
     worse = control.fewer > control.more and control.p < ALPHA
