@@ -140,6 +140,7 @@ def test_who_cannot_be_compared_is_listed_with_the_reason() -> None:
     assert "name good is the only candidate that can be compared" in words(shown(course_report(found)))
     nobody = course(Run("base", run, SETTINGS), candidates[:1])
     assert (nobody.best, list(sentences(nobody))) == (None, ["No candidate can be compared with the base."])
+    assert "Lengths are over" not in shown(course_report(nobody))
     with pytest.raises(SpecProfileError, match="'base' reports no acceptance"):
         course(Run("base", silent, SETTINGS), candidates)
 
@@ -207,6 +208,7 @@ def test_a_course_of_runs(simulate: Simulate, tmp_path: Path) -> None:
     assert places == sorted(places)
     assert "step 10000 is the best: it has the greatest acceptance length" in text
     assert "empty" in text[text.index("Left out") :]
+    assert "1 candidate left out: a run that cannot be compared meets no gate" in words(by_step.stderr)
     assert [text.count(each) for each in ("Gates, step", " not met")] == [3, 2]
     html = page.read_text()
     for part in ("Acceptance length by step", "Table: course", "Left out", "Difference from the best", "not met"):

@@ -12,12 +12,12 @@ from aiperf_spec.artifacts.write.course_files import course_csv, course_json
 from aiperf_spec.cli.compared_runs import note_cautions, read_side
 from aiperf_spec.cli.gates import Gates
 from aiperf_spec.cli.page import course_html
-from aiperf_spec.cli.terminal import say_next, show_document, stderr, stdout, write_file
+from aiperf_spec.cli.terminal import note, say_next, show_document, stderr, stdout, write_file
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.config.tags import DATE
 from aiperf_spec.errors import ConfigError, SpecProfileError
 from aiperf_spec.render.course import course_report, name_of
-from aiperf_spec.render.text import printable
+from aiperf_spec.render.text import plural, printable
 
 
 def course(
@@ -43,6 +43,8 @@ def course(
         console = stdout() if form is TableFormat.TABLE else stderr()
         console.print("")
         gates.show(results[each.name], console, f"Gates, {printable(name_of(found, each), 60)}")
+    if gates and found.left_out:
+        note(f"{plural(len(found.left_out), 'candidate')} left out: a run that cannot be compared meets no gate")
     if html is not None:
         write_file("--html", html, course_html(found, results, strict=gates.strict))
     if found.best is None:

@@ -23,10 +23,12 @@ _DROPS = ("run", "p\nbase", "p\nbest", "n")
 def course_report(found: Course) -> RenderableType:
     """Return the course as a table, what misleads, the runs that are left out, and its sentences."""
     lines = [Text.assemble(("misleads: ", "bold yellow"), text) for text in cautions(found)]
-    parts: list[RenderableType] = [*lines, *([""] if lines else []), course_table(found), ""]
+    parts: list[RenderableType] = [*lines, *([""] if lines else [])]
+    parts += [course_table(found), ""] if found.checkpoints else []
     if found.left_out:
         parts += [Text("Left out", style="bold"), *map(Text, left_out(found)), ""]
-    return Renderables(*parts, Text(method(found), style="dim"), "", Text("\n".join(sentences(found)), style="bold"))
+    parts += [Text(method(found), style="dim"), ""] if found.checkpoints else []
+    return Renderables(*parts, Text("\n".join(sentences(found)), style="bold"))
 
 
 def course_table(found: Course, title: str = "") -> RenderableType:

@@ -28,7 +28,8 @@ def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None 
     ordered_by = printable(found.ordered_by, 40)
     drawn = course_chart("co", found)
     folded = [("Table: course", [course_table(found)])]
-    course = Group(charts=[] if drawn is None else [drawn], folded=folded, note=method(found))
+    charts = [] if drawn is None else [drawn]
+    course = Group(charts=charts, folded=folded, note=method(found)) if found.checkpoints else Group()
     base = [(each, each.against_base) for each in found.checkpoints]
     best = [(each, each.against_best) for each in found.checkpoints if each.against_best is not None]
     plots = [_forest("Difference from the base", found, base), _forest("Difference from the best", found, best)]
