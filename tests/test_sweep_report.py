@@ -63,6 +63,7 @@ def test_a_verdict_on_some_cells_does_not_pass_for_one_on_all() -> None:
     said = list(sentences(found))
     assert said[0].startswith("Best k: 4 at concurrency 1 (1.")
     assert said[0].endswith("; 0 at concurrency 64 (not judged).")
+    assert said[1] == "k 4: pays at concurrency 1, not judged at concurrency 64."
     assert said[-1] == "Some cells were run once: there is no verdict on them."
 
 

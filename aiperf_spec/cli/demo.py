@@ -22,9 +22,9 @@ from aiperf_spec.simulator import ENGINES, SimulatorConfig
 from aiperf_spec.simulator.process import SimulatorProcess
 
 _FOLDER = Path("artifacts") / "demo"
-_COSTS = {"--step-time-ms": 4.0, "--draft-time-ms": 0.15, "--batch-time-ms": 0.3}
+_COSTS = {"--step-time-ms": 5.0, "--draft-time-ms": 0.2, "--batch-time-ms": 0.375}
 """What the steps of the sweep cost: k 4 then stops paying at a concurrency of about 7, and k 2 at about 15."""
-_SWEPT = {"k": (0, 2, 4), "concurrency": (2, 6, 16), "repeat": 3}
+_SWEPT = {"k": (0, 2, 4), "concurrency": (2, 10, 32), "repeat": 3}
 
 
 def demo(requests: int, concurrency: int) -> None:

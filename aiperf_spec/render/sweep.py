@@ -199,7 +199,9 @@ def payoffs_table(answers: Answers) -> FittingTable:
             for loads in (payoff.faster, payoff.slower, payoff.unshown)
         )
         crossing = payoff.crossover or missing(Missing.NOT_REACHED)
-        table.add_row(str(payoff.k), *lists, figure(crossing, 1), interval(crossing, 1), str(payoff.trend))
+        whole = all(float(end or 0).is_integer() for end in (crossing.low, crossing.high))
+        ends = interval(crossing, 0 if whole else 1)
+        table.add_row(str(payoff.k), *lists, figure(crossing, 1), ends, str(payoff.trend))
     return table.without_hollow()
 
 

@@ -114,7 +114,7 @@ def paying(answers: Answers) -> Iterator[str]:
 
 def _measured_text(payoff: Payoff, answers: Answers) -> str:
     """Return at which loads a draft length was measured to be faster than k = 0, in a clause without a verdict."""
-    speeds = {load: found.speed_up.value for load in payoff.unshown if (found := answers.speed_up(load, payoff.k))}
+    speeds = {load: found.speed_up.value for load in payoff.unjudged if (found := answers.speed_up(load, payoff.k))}
     faster, other = (
         [load for load, speed in speeds.items() if speed is not None and (speed > 1) is wanted]
         for wanted in (True, False)
@@ -133,11 +133,14 @@ def payoff_text(payoff: Payoff) -> str:
         return f"stops paying {crossover_text(payoff.crossover, payoff.slower[0])}"
     if payoff.trend is Trend.STARTS and payoff.crossover is not None:
         return f"starts paying {crossover_text(payoff.crossover, payoff.faster[0])}"
-    if payoff.trend in (Trend.ALWAYS, Trend.NEVER, Trend.NONE_SHOWN, Trend.NOT_JUDGED):
+    if payoff.trend in (Trend.ALWAYS, Trend.NEVER, Trend.NOT_JUDGED) or (
+        payoff.trend is Trend.NONE_SHOWN and not payoff.unjudged
+    ):
         return payoff.trend
     parts = [f"pays at {loads_text(payoff.faster)}"] if payoff.faster else [Trend.NOT_SHOWN_TO_PAY]
     parts += [f"slower at {loads_text(payoff.slower)}"] if payoff.slower else []
     parts += [f"no difference shown at {loads_text(payoff.unshown)}"] if payoff.unshown else []
+    parts += [f"not judged at {loads_text(payoff.unjudged)}"] if payoff.unjudged else []
     return ", ".join(parts)
 
 

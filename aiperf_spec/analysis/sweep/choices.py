@@ -52,7 +52,8 @@ class Trend(StrEnum):
 class Payoff:
     """At which loads a draft length pays, against k = 0.
 
-    `unshown` are also the loads at which nothing was judged. `crossover` is the load at which the speed-up passes 1.
+    `unshown` are the loads at which no difference is shown, `unjudged` those without a verdict. `crossover` is the load
+    at which the speed-up passes 1.
     """
 
     k: int
@@ -60,6 +61,7 @@ class Payoff:
     faster: tuple[Load, ...]
     slower: tuple[Load, ...]
     unshown: tuple[Load, ...]
+    unjudged: tuple[Load, ...]
     crossover: Estimate | None
 
 
@@ -95,8 +97,8 @@ def payoffs(found: Contrasts) -> tuple[Payoff, ...]:
 
 
 def _payoff(k: int, by_load: Sequence[Contrast]) -> Payoff:
-    def loads(*verdicts: Verdict) -> tuple[Load, ...]:
-        return tuple(each.load for each in by_load if each.verdict in verdicts)
+    def loads(verdict: Verdict) -> tuple[Load, ...]:
+        return tuple(each.load for each in by_load if each.verdict is verdict)
 
     faster, slower = loads(Verdict.FASTER), loads(Verdict.SLOWER)
     return Payoff(
@@ -104,7 +106,8 @@ def _payoff(k: int, by_load: Sequence[Contrast]) -> Payoff:
         trend=_trend(by_load, faster, slower),
         faster=faster,
         slower=slower,
-        unshown=loads(Verdict.NONE_SHOWN, Verdict.NOT_JUDGED),
+        unshown=loads(Verdict.NONE_SHOWN),
+        unjudged=loads(Verdict.NOT_JUDGED),
         crossover=crossover(by_load),
     )
 

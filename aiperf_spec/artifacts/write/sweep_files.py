@@ -125,6 +125,7 @@ def _answers(answers: Answers) -> dict[str, Any]:
                 "faster_at": [load.value for load in payoff.faster],
                 "slower_at": [load.value for load in payoff.slower],
                 "none_shown_at": [load.value for load in payoff.unshown],
+                "not_judged_at": [load.value for load in payoff.unjudged],
                 "crossover": payoff.crossover,
             }
             for payoff in answers.payoffs
