@@ -45,7 +45,7 @@ class SweepCells:
     """Draft lengths that are not measured any more, and why."""
     _told_dead: set[int | None] = field(default_factory=set)
     _told: set[NoticeKind] = field(default_factory=set)
-    _resets: bool = True
+    _told_resets: set[str] = field(default_factory=set)
 
     def measure(self, cells: Sequence[Cell]) -> None:
         """Measure the cells that are not done, in this order, until a signal comes."""
@@ -133,16 +133,12 @@ class SweepCells:
     async def _settled(self, config: ProfileConfig) -> None:
         """Wait between two runs, and have the server forget the prompts where that is asked for."""
         await asyncio.sleep(self.settings.settle_time)
-        if not self.settings.reset_cache or not self._resets:
+        if not self.settings.reset_cache or (reason := await reset_cache(config)) is None:
             return
-        # A server that does not answer is what the run will say.
-        if await reset_cache(config) is False:
-            self._resets = False
+        if reason not in self._told_resets:
+            self._told_resets.add(reason)
             self.servers.display.pause()
-            note(
-                "--reset-cache: no page of the server empties its prefix cache, so later cells may find prompts in it "
-                "(an engine may have the page in its development mode only)"
-            )
+            note(printable(f"--reset-cache: {reason}. Cells may find their prompts in the cache", 400))
 
     def _run(self, config: ProfileConfig) -> ProfileResult:
         display = self.servers.display

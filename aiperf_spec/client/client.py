@@ -29,7 +29,7 @@ from aiperf_spec.wire.sse import EventTooLargeError
 CONNECT_TIMEOUT_SECONDS = 10.0
 _ERROR_BODY_BYTES = 64 * 1024
 _GET_TIMEOUT_SECONDS = 5.0
-_GET_TIMEOUT = httpx.Timeout(_GET_TIMEOUT_SECONDS, connect=_GET_TIMEOUT_SECONDS - 0.5)
+_CONNECT_SECONDS = _GET_TIMEOUT_SECONDS - 0.5
 """What opening a connection takes too long with is then named as that."""
 _REDIRECTS = 4
 """Answers to one GET that may be redirects."""
@@ -163,31 +163,32 @@ class Client:
         except RequestFailedError:
             return None
 
-    async def ask(self, url: str, method: str = "GET") -> httpx.Response:
+    async def ask(self, url: str, method: str = "GET", seconds: float = _GET_TIMEOUT_SECONDS) -> httpx.Response:
         """Return what a GET, or a POST without a body, answers, read whole, whatever its status.
 
         Redirects are followed within the origin: a path without its last slash is often answered by one. Raises
-        `RequestFailedError` where nothing came, or too much, in a few seconds.
+        `RequestFailedError` where nothing came, or too much, in these seconds.
         """
         try:
-            async with asyncio.timeout(_GET_TIMEOUT_SECONDS):
+            async with asyncio.timeout(seconds):
                 for _ in range(_REDIRECTS):
-                    page = await self._page(url, method)
+                    page = await self._page(url, method, seconds)
                     location = page.headers.get("location", "") if page.is_redirect else ""
                     target = urljoin(url, location)
                     if not location or origin_of(target) != origin_of(url):
                         break
                     url = target
         except TimeoutError:
-            text = f"no answer within {_GET_TIMEOUT_SECONDS:g} s"
+            text = f"no answer within {seconds:g} s"
             raise RequestFailedError(RequestError(ErrorKind.READ_TIMEOUT, text)) from None
         except (*FAILURES, ValueError) as failure:  # the latter of a location that is no URL
             raise RequestFailedError(name_failure(failure, None)) from None
         return page
 
-    async def _page(self, url: str, method: str) -> httpx.Response:
+    async def _page(self, url: str, method: str, seconds: float) -> httpx.Response:
         body = bytearray()
-        async with self._http.stream(method, url, headers=self._headers, timeout=_GET_TIMEOUT) as response:
+        timeout = httpx.Timeout(seconds, connect=_CONNECT_SECONDS)
+        async with self._http.stream(method, url, headers=self._headers, timeout=timeout) as response:
             async for data in _decoded(response):
                 body += data
                 if len(body) > _GET_BYTES:

@@ -13,36 +13,34 @@ from aiperf_spec.config.settings import ProfileConfig
 _TRIES = 5
 _WAIT_SECONDS = 0.5
 """An engine refuses while requests hold blocks of the cache, and may do so for a moment after the last one."""
+_PATIENCE_SECONDS = 60.0
+"""An engine that is busy answers late: SGLang after 7 s on a machine that others used as well."""
 
 
-async def reset_cache(config: ProfileConfig) -> bool | None:
-    """Ask every page that some engine has for it; say whether one of them did, None where no server answers."""
+async def reset_cache(config: ProfileConfig) -> str | None:
+    """Ask every page that some engine has for it; return None where one did it, else why none did."""
     server = split_endpoint(config.url)
     paths = dict.fromkeys(engine.reset_cache_path for engine in known_engines().values() if engine.reset_cache_path)
+    reason = "no page of the server empties its prefix cache (an engine may have one in its development mode only)"
     async with Client(config, server) as client:
         for path in paths:
             for _ in range(_TRIES):
                 try:
-                    done = await _reset(client, f"{server.root}{path}{server.query}")
-                except RequestFailedError:
-                    return None
-                if done is None:
+                    page = await client.ask(f"{server.root}{path}{server.query}", "POST", _PATIENCE_SECONDS)
+                except RequestFailedError as failure:
+                    return f"POST {path}: {failure}"
+                if page.status_code in (404, 405, 501):
                     break
-                if done:
-                    return True
+                if page.is_success and not _says_failure(page.content):
+                    return None
+                reason = f"POST {path}: the server answered HTTP {page.status_code} and did not empty its prefix cache"
                 await asyncio.sleep(_WAIT_SECONDS)
-    return False
+    return reason
 
 
-async def _reset(client: Client, url: str) -> bool | None:
-    """Return whether the page did it, None where there is none."""
-    page = await client.ask(url, "POST")
-    if page.status_code in (404, 405, 501):
-        return None
-    if not page.is_success:
-        return False
+def _says_failure(content: bytes) -> bool:
     try:
-        answer = orjson.loads(page.content)
+        answer = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return True
-    return not (isinstance(answer, dict) and answer.get("success") is False)
+        return False
+    return isinstance(answer, dict) and answer.get("success") is False
