@@ -87,7 +87,12 @@ class SweepOptions(Options):
         default=(),
     )
     repeat: int = option(
-        "Number of times to measure each cell: a draft length at a level.", LOAD, "N", None, ge=1, default=1
+        "Number of times to measure each cell: a draft length at a level. Verdicts take 3.",
+        LOAD,
+        "N",
+        None,
+        ge=1,
+        default=1,
     )
     settle_time: float = option(
         "Wait this many seconds before each cell, until the server is idle again.", LOAD, "S", None, ge=0, default=1.0
