@@ -102,6 +102,7 @@ def test_one_repeat_two_and_three_are_told_apart() -> None:
     assert "No verdict: cells were run twice" in notes[2]
     assert "No verdict" not in notes[3]
     assert "Where each k pays" not in notes[1] + notes[2]
+    assert ["verdict" in notes[n].partition("Ratio of")[0] for n in (1, 2, 3)] == [False, False, True]
     assert "No acceptance was reported at k 4" in notes[3]
 
 

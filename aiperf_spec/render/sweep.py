@@ -127,23 +127,22 @@ def _point_notes(analysis: SweepAnalysis) -> list[str]:
 
 def speed_up_table(analysis: SweepAnalysis) -> FittingTable:
     """Return the speed-up of each cell over k = 0 at its load, with what it is made of."""
+    judged = analysis.answers.is_judged
     columns = (
-        *(load_header(analysis.loads), "k", "n", "speed-up", "95 % interval", "<verdict"),
+        *(load_header(analysis.loads), "k", "n", "speed-up", "95 % interval", *(["<verdict"] if judged else [])),
         *("tokens\nper step", "step\nms"),
     )
     table = table_of(columns, drops=_SPEED_DROPS)
     for point in analysis.points:
         found = analysis.answers.speed_up(point.load, point.k)
-        steps = figure(point.tokens_per_step), figure(point.step_time_ms)
-        if point.k == 0:
-            table.add_row(f"{point.load.value:g}", "0", "", "1", "", "", *steps, style="dim")
-        elif found is not None:
-            verdict, style = VERDICTS[found.verdict]
-            figures = figure(found.speed_up), interval(found.speed_up)
-            n = count(found.speed_up.n)
-            table.add_row(f"{point.load.value:g}", _k(point.k), n, *figures, Text(verdict, style=style), *steps)
+        if found is not None:
+            figures = [count(found.speed_up.n), figure(found.speed_up), interval(found.speed_up)]
+            verdict = Text(*VERDICTS[found.verdict])
         else:
-            table.add_row(f"{point.load.value:g}", _k(point.k), "–", "–", "–", "–", *steps, style="dim")
+            figures, verdict = (["", "1", ""], Text("")) if point.k == 0 else (["–"] * 3, Text("–"))
+        row: list[RenderableType] = [f"{point.load.value:g}", _k(point.k), *figures, *([verdict] if judged else [])]
+        row += [figure(point.tokens_per_step), figure(point.step_time_ms)]
+        table.add_row(*row, style="dim" if found is None else None)
     return table.without_hollow()
 
 
