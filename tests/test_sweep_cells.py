@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from aiperf_spec.analysis.sweep.points import load_shortfall
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ConfigError
-from aiperf_spec.load.cells import cell_config, load_shortfall, loads_of, planned_cells
+from aiperf_spec.load.cells import cell_config, loads_of, planned_cells
 from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
-from aiperf_spec.render.sweep_progress import SweepProgress, cell_lines, described, seconds_left
+from aiperf_spec.render.sweep_progress import SweepProgress, cell_lines, seconds_left
+from aiperf_spec.render.sweep_sentences import cell_text
 from tests.records import record
 
 
@@ -29,7 +31,7 @@ def at(concurrency: float) -> Load:
 )
 def test_a_cell_is_named_after_what_it_sets(cell: Cell, name: str, words: str) -> None:
     assert cell.name == name
-    assert described(cell) == words
+    assert cell_text(cell) == words
 
 
 def test_the_order_is_random_by_the_seed_and_keeps_repeats_and_draft_lengths_together() -> None:

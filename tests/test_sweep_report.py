@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -127,6 +128,17 @@ def test_json_holds_figures_verdicts_and_sentences(full: SweepAnalysis) -> None:
     assert found["configurations"] == {"engine": {"schedule": [[1, 2, 4]]}}
     assert (found["repeats"], found["repeats_for_verdicts"]) == (3, 3)
     assert found["sentences"][0].startswith("Best k")
+
+
+def test_a_cell_with_less_load_than_asked_for_is_named_in_the_answer_and_the_files() -> None:
+    late = timed_sweep(1, latency_ms, (0, 4), (2,), of_both=0.01)
+    cells = [replace(run, cell=replace(run.cell, load=load(3))) if run.cell.name == "k4-c2-2" else run for run in late]
+    found = analyse_sweep(cells)
+    (said,) = [each for each in sentences(found) if each.startswith("Less load than asked for")]
+    assert "k 4, concurrency 3, repeat 2 (2.0 in flight)" in said
+    (told,) = json.loads(sweep_json(found))["cells_at_less_load"]
+    assert (told["cell"], told["in_flight"]) == ("k4-c3-2", pytest.approx(2, abs=0.05))
+    assert not any("Less load" in each for each in sentences(analyse_sweep(late)))
 
 
 def test_csv_has_a_row_for_each_point(full: SweepAnalysis) -> None:

@@ -30,13 +30,12 @@ from aiperf_spec.config.server_url import without_secrets
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.errors import ConfigError, ExitCode, SpecProfileError, standing_alone
-from aiperf_spec.load.cells import cell_config, load_shortfall, loads_of, planned_cells
+from aiperf_spec.load.cells import cell_config, loads_of, planned_cells
 from aiperf_spec.metrics.goodput import objectives
 from aiperf_spec.models.run import DatasetInfo
 from aiperf_spec.models.sweep import Cell, CellRun
 from aiperf_spec.render.sweep import sweep_report
-from aiperf_spec.render.sweep_progress import SweepDisplay, SweepProgress, described
-from aiperf_spec.render.text import plural
+from aiperf_spec.render.sweep_progress import SweepDisplay, SweepProgress
 from aiperf_spec.version import __version__
 from aiperf_spec.workload.dataset import open_workload
 from aiperf_spec.workload.files import STDIN
@@ -81,7 +80,6 @@ def sweep(base: ProfileConfig, report: ReportSettings, settings: SweepSettings, 
             if runs:
                 analysis = _analysis(runs, settings, report, slos)
                 stdout().print(sweep_report(analysis))
-                _say_shortfalls(runs)
                 faults += write_sweep(folder.path, analysis)
         stderr().print(Text(folder.kept(cells)), soft_wrap=True)
         if any(folder.is_done(cell) for cell in cells):
@@ -123,18 +121,6 @@ def _analysis(
         economy_lengths=settings.lengths if settings.economy else (),
         assume_chain=report.assume_chain,
     )
-
-
-def _say_shortfalls(runs: Sequence[CellRun]) -> None:
-    """Say which cells were measured at less load than was asked for."""
-    found = [
-        f"{described(run.cell)} ({mean:.1f} in flight)" for run in runs if (mean := load_shortfall(run)) is not None
-    ]
-    if found:
-        note(
-            f"the client was held up and sent late, so {plural(len(found), 'cell')} had less load than asked for: "
-            f"{'; '.join(found)}. Leave the machine to the client, or give --workers, and measure them again"
-        )
 
 
 def _prompts(base: ProfileConfig) -> DatasetInfo:

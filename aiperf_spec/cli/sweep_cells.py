@@ -24,7 +24,8 @@ from aiperf_spec.models.run import NoticeKind, Phase, RunInfo
 from aiperf_spec.models.sweep import Cell, CellEnd
 from aiperf_spec.profiling import Hooks, ProfileResult, profile
 from aiperf_spec.render.notices import notice_text
-from aiperf_spec.render.sweep_progress import SweepProgress, described
+from aiperf_spec.render.sweep_progress import SweepProgress
+from aiperf_spec.render.sweep_sentences import cell_text
 from aiperf_spec.render.text import number, printable
 
 
@@ -101,7 +102,7 @@ class SweepCells:
         where: dict[str, object] = {} if server.url is None else {"url": server.url}
         folder = self.folder.path / cell.name
         config = cell_config(self.base, cell.load, artifact_dir=folder, overwrite=True, **where)
-        display.begin(cell, config, f"{described(cell)}: waiting until the server is idle")
+        display.begin(cell, config, f"{cell_text(cell)}: waiting until the server is idle")
         reason: str | None
         try:
             self._stop.wait_for(self._settled(config), display)
@@ -156,10 +157,10 @@ class SweepCells:
         if end.reason is not None:
             progress.failed.add(cell)
             display.pause()
-            note(printable(f"{described(cell)}: no result: {end.reason}", 2000))
+            note(printable(f"{cell_text(cell)}: no result: {end.reason}", 2000))
             return
         display.say(
-            f"{described(cell)}: {number(progress.throughputs[cell], 1)} tok/s in {number(end.seconds, 1)} s; "
+            f"{cell_text(cell)}: {number(progress.throughputs[cell], 1)} tok/s in {number(end.seconds, 1)} s; "
             f"{progress.summary()}"
         )
 
@@ -171,7 +172,7 @@ class SweepCells:
             self.servers.display.pause()
         for notice in new:
             self._told.add(notice.kind)
-            note(f"{described(cell)}: {notice_text(notice)}")
+            note(f"{cell_text(cell)}: {notice_text(notice)}")
 
 
 def _reason(result: ProfileResult) -> str | None:

@@ -8,10 +8,7 @@ from random import Random
 from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.config.sweep_settings import SweepSettings
 from aiperf_spec.models.run import RequestRecord
-from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
-
-_REACHED = 0.95
-"""The share of the concurrency from which on it counts as reached: a client that is not held up keeps up 98 %."""
+from aiperf_spec.models.sweep import Cell, Load, LoadKind
 
 
 def loads_of(settings: SweepSettings) -> list[Load]:
@@ -43,23 +40,6 @@ def cell_config(base: ProfileConfig, load: Load, **others: object) -> ProfileCon
     else:
         level = {"request_rate": load.value}
     return ProfileConfig.create(**{**given, **level, **others})
-
-
-def load_shortfall(run: CellRun) -> float | None:
-    """Return how many requests a closed loop had in flight where that was clearly less than its concurrency; else None.
-
-    It is the mean over the time in which there was always another request to send: from when the concurrency was first
-    reached to the last start. A client that is held up by other work on its machine sends late, and its cell is then
-    measured at less load than was asked for.
-    """
-    asked = int(run.cell.load.value)
-    spans = sorted((record.start_ns, record.end_ns) for record in run.records)
-    if run.cell.load.kind is not LoadKind.CONCURRENCY or len(spans) <= 2 * asked:
-        return None
-    begin, end = spans[asked - 1][0], spans[-1][0]
-    spent = sum(max(0, min(ended, end) - max(started, begin)) for started, ended in spans)
-    mean = spent / (end - begin) if end > begin else asked
-    return mean if mean < _REACHED * asked else None
 
 
 def other_length(k: int | None, records: Iterable[RequestRecord]) -> str | None:

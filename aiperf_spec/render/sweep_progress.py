@@ -16,7 +16,7 @@ from aiperf_spec.models.run import Phase
 from aiperf_spec.models.sweep import Cell, Load, LoadKind
 from aiperf_spec.render.live_frame import RunProgress, clock, frame, simple_line
 from aiperf_spec.render.progress import Display
-from aiperf_spec.render.sweep_sentences import load_text
+from aiperf_spec.render.sweep_sentences import cell_text
 from aiperf_spec.render.text import number
 
 _ROWS = 6
@@ -110,18 +110,12 @@ class SweepDisplay(Display):
         cell = self.sweep.current
         if cell is None or not self._is_running:
             return f"{self.sweep.summary()}; {self.sweep.doing}"
-        return f"{self.sweep.summary()}; {described(cell)}, {simple_line(self.progress, self._clock())}"
+        return f"{self.sweep.summary()}; {cell_text(cell)}, {simple_line(self.progress, self._clock())}"
 
     @property
     def _is_running(self) -> bool:
         # What a run will send is known when its server has answered.
         return self.progress.phases[Phase.PROFILING].total is not None or self.progress.in_flight > 0
-
-
-def described(cell: Cell) -> str:
-    """Return a cell in words: "k 4, concurrency 8, repeat 2"."""
-    k, repeat = ("" if cell.k is None else f"k {cell.k}, "), ("" if cell.repeat == 1 else f", repeat {cell.repeat}")
-    return f"{k}{load_text(cell.load)}{repeat}"
 
 
 def cell_lines(sweep: SweepProgress, width: int, *, ascii_only: bool = False) -> list[Text]:

@@ -15,7 +15,7 @@ from aiperf_spec.analysis.sweep.economy import Economy
 from aiperf_spec.analysis.sweep.points import MIN_REPEATS
 from aiperf_spec.analysis.sweep.slo import SloAnswer
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
-from aiperf_spec.models.sweep import Load, LoadKind
+from aiperf_spec.models.sweep import Cell, Load, LoadKind
 from aiperf_spec.render.missing import explained
 from aiperf_spec.render.text import listed, number, plural, printable
 
@@ -26,6 +26,12 @@ _SELDOM = {1: "once", 2: "twice"}
 def load_text(load: Load) -> str:
     """Return a load in words: "concurrency 8", "2.5 requests/s"."""
     return f"concurrency {load.value:g}" if load.kind is LoadKind.CONCURRENCY else f"{load.value:g} requests/s"
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a cell in words: "k 4, concurrency 8, repeat 2"."""
+    k, repeat = ("" if cell.k is None else f"k {cell.k}, "), ("" if cell.repeat == 1 else f", repeat {cell.repeat}")
+    return f"{k}{load_text(cell.load)}{repeat}"
 
 
 def loads_text(loads: Sequence[Load]) -> str:
@@ -52,6 +58,12 @@ def sentences(analysis: SweepAnalysis) -> Iterator[str]:
             )
     if analysis.economy is not None:
         yield _economy(analysis.economy)
+    if analysis.short:
+        cells = "; ".join(f"{cell_text(cell)} ({mean:.1f} in flight)" for cell, mean in analysis.short)
+        yield (
+            f"Less load than asked for: {cells}. The client was held up and sent late: leave it the machine, or "
+            "give --workers, and measure again."
+        )
     if quick := analysis.quick_steps:
         where = "; ".join(
             f"k {listed([str(point.k) for point in quick if point.load == load])} at {load_text(load)}"

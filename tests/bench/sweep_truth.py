@@ -36,7 +36,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from aiperf_spec.analysis.sweep.choices import Trend
 from aiperf_spec.analysis.sweep.sweep import SweepAnalysis, analyse_sweep
 from aiperf_spec.artifacts.read.sweep_folder import load_cell
-from aiperf_spec.load.cells import load_shortfall
 from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
 from aiperf_spec.simulator import SimulatorConfig
 from aiperf_spec.simulator.drafter import Draw, digest, draw_sequence
@@ -239,7 +238,7 @@ class Score:
             if true is not None and told is not None and (low or 0) <= true <= (high or math.inf):
                 self.held += 1
             else:
-                short = [run.cell.name for run in pays if load_shortfall(run) is not None]
+                short = [cell.name for cell, _ in found.short]
                 print(f"seed {seed}: k {payoff.k} told {low} to {high}; cells at less load: {short or 'none'}")
             self.widths += [high / low] if low and high else []
         self.never += [payoff.trend for payoff in never.answers.payoffs] == [Trend.NEVER]

@@ -22,10 +22,12 @@ from aiperf_spec.metrics.summary import Summary, summarise
 from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.server_metrics import ServerMetrics
-from aiperf_spec.models.sweep import CellRun, Load
+from aiperf_spec.models.sweep import CellRun, Load, LoadKind
 
 MIN_REPEATS = 3
 """Repeats from which on their scatter gives an interval."""
+_REACHED = 0.95
+"""The share of the concurrency from which on it counts as reached: a client that is not held up keeps up 98 %."""
 _CREDIBLE = 0.7
 """The share of the requests whose content arrives that a gauge has to count; it is read once a second."""
 
@@ -185,3 +187,20 @@ def _over_repeats(
     reach = t_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     low, high = min(pooled.low, pooled.value - reach), max(pooled.high, pooled.value + reach)
     return replace(pooled, low=low, high=high).within(lowest)
+
+
+def load_shortfall(run: CellRun) -> float | None:
+    """Return how many requests a closed loop had in flight where that was clearly less than its concurrency; else None.
+
+    It is the mean over the time in which there was always another request to send: from when the concurrency was first
+    reached to the last start. A client that is held up by other work on its machine sends late, and its cell is then
+    measured at less load than was asked for.
+    """
+    asked = int(run.cell.load.value)
+    spans = sorted((record.start_ns, record.end_ns) for record in run.records)
+    if run.cell.load.kind is not LoadKind.CONCURRENCY or len(spans) <= 2 * asked:
+        return None
+    begin, end = spans[asked - 1][0], spans[-1][0]
+    spent = sum(max(0, min(ended, end) - max(started, begin)) for started, ended in spans)
+    mean = spent / (end - begin) if end > begin else asked
+    return mean if mean < _REACHED * asked else None

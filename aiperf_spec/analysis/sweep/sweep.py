@@ -9,7 +9,7 @@ from aiperf_spec.analysis.gates import Gate
 from aiperf_spec.analysis.sweep.choices import Choice, Payoff, choices, payoffs
 from aiperf_spec.analysis.sweep.contrasts import Contrast, Contrasts, contrasts
 from aiperf_spec.analysis.sweep.economy import Economy, economy
-from aiperf_spec.analysis.sweep.points import Point, PointRuns, figures_of, points_of
+from aiperf_spec.analysis.sweep.points import Point, PointRuns, figures_of, load_shortfall, points_of
 from aiperf_spec.analysis.sweep.slo import SloAnswer, slo_answer
 from aiperf_spec.metrics.goodput import Objective
 from aiperf_spec.models.sweep import Cell, CellRun, Load, LoadKind
@@ -40,7 +40,8 @@ class Answers:
 class SweepAnalysis:
     """The answers that a sweep gives. Intervals are 95 %.
 
-    `points` are in the order of load and k. `failed` are the cells without a successful request, and why.
+    `points` are in the order of load and k. `failed` are the cells without a successful request, and why; `short` those
+    with less load than was asked for, and how many requests they had in flight.
     """
 
     points: tuple[Point, ...]
@@ -49,6 +50,7 @@ class SweepAnalysis:
     slo: SloAnswer | None
     economy: Economy | None
     failed: tuple[tuple[Cell, str], ...]
+    short: tuple[tuple[Cell, float], ...]
 
     @property
     def loads(self) -> list[Load]:
@@ -121,6 +123,7 @@ def analyse_sweep(
         if economy_lengths
         else None,
         failed=tuple((run.cell, run.reason or "no request succeeded") for run in failed),
+        short=tuple((run.cell, mean) for run in runs if (mean := load_shortfall(run)) is not None),
     )
 
 

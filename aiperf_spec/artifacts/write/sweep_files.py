@@ -51,6 +51,9 @@ def sweep_json(
         "failed_cells": [
             {"cell": cell.name, **_cell(cell.load, cell.k), "reason": why} for cell, why in analysis.failed
         ],
+        "cells_at_less_load": [
+            {"cell": cell.name, **_cell(cell.load, cell.k), "in_flight": mean} for cell, mean in analysis.short
+        ],
         "sentences": list(sentences),
         "configurations": dict(configurations or {}),
     }
