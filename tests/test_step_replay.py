@@ -121,14 +121,24 @@ def test_decay_is_told_from_easy_text() -> None:
 
 def test_evidence_leaves_the_full_draft_itself_out() -> None:
     # Of 3 drafts that came to the last token 2 accepted it: of the 2 others than a full one, 1 did.
-    assert Evidence.of([4, 1, 4, 0, 3], 4) == Evidence(first=1, last=2 * 1 / 2, followers=2)
-    assert Evidence.of([4, 1], 4) == Evidence.of([0, 3, 3], 4) == Evidence()
+    found = Evidence.of([4, 1, 4, 0, 3], 4)
+    assert (found.first, found.last, found.followers) == (1, 2 * 1 / 2, 2)
+    assert Evidence.of([4, 1], 4).followers == Evidence.of([0, 3, 3], 4).followers == 0
+
+
+def test_evidence_counts_the_two_places_behind_right_tokens() -> None:
+    # Behind one right token came a second in 4, 2, 4 and 3, and behind two a third in 4, 4 and 3. The places behind
+    # those were right in 4, 4 and 3 and in 4 and 4, and at the step after the first 2.
+    evidence = Evidence.of([4, 2, 1, 0, 4, 3, 2, 5, 2], 4)
+    assert evidence.pairs == {(4, True): 2, (2, True): 1, (1, False): 1, (0, True): 1, (3, True): 1}
+    assert evidence.behind(4, 1.0) == (4 + 3, 3 + 2 + 1)
+    assert evidence.behind(4, 0.5) == (4 * 2 + 3 * 4, 3 * 4 + 2 * 8 + 1)
 
 
 def test_what_requests_tell_of_the_chances_adds_up_to_nothing() -> None:
     records = drawn(TEXTS["the simulator's mix"], 6, 60, 4)
     found = replays(records)
-    moves = [found.chances.moved_by(Evidence.of(report_of(r).per_step_accepted or (), 6)) for r in records]
+    moves = found.chances.moved_by(Evidence.of(report_of(r).per_step_accepted or (), 6) for r in records)
     assert [sum(column) for column in zip(*moves, strict=True)] == pytest.approx([0, 0], abs=1e-12)
     nothing = Chances(found.chances.by_position, found.chances.after_full, found.chances.decay)
     moved, plain = (sum(steps for _, steps in each.at(2).values()) for each in (found, replays(records, nothing)))

@@ -211,10 +211,10 @@ class Replays:
             own = sums[prompt_of(record)]
             own[0] += given[0]
             own[1] += given[1]
-        slopes = self._slopes(replay)
-        for prompt, evidence in self._evidence.items():
-            moved = sum(slope * by for slope, by in zip(slopes, self.chances.moved_by(evidence), strict=True))
-            sums[prompt][1] += replayed * moved
+        by_after_full, by_decay = self._slopes(replay)
+        moves = self.chances.moved_by(self._evidence.values())
+        for prompt, (after_full, decay) in zip(self._evidence, moves, strict=True):
+            sums[prompt][1] += replayed * (by_after_full * after_full + by_decay * decay)
         return {prompt: (tokens, finished) for prompt, (tokens, finished) in sums.items()}
 
     def _slopes(self, replay: Replay) -> tuple[float, float]:

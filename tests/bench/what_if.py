@@ -1,6 +1,6 @@
 """Print how far what-ifs by replay, and by histograms, lie from runs at the shorter draft length, on simulated drafts.
 
-    python tests/bench/what_if.py [--requests 20000] [--runs 1000] [--prompts 60]
+    python tests/bench/what_if.py [--requests 20000] [--runs 1000] [--prompts 60] [--text PART]
 
 Every row is a text and a k' that drafts of k = 6 are asked about. The truth is measured at k' over as many requests of
 the same text. `replay` and `histogram` are the errors of one large run at k = 6; `held` is the share of 95 % intervals
@@ -100,9 +100,12 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--prompts", type=int, default=60)
+    parser.add_argument("--text", default="", help="part of the name of the texts to measure; all without it")
     options = parser.parse_args()
     print(f"{'text':28} k'  measured   replay  histogram   held")
     for name, text in TEXTS.items():
+        if options.text not in name:
+            continue
         found = errors(text, options.requests)
         shares = held(text, {k: truth for k, (truth, _, _) in found.items()}, options.runs, options.prompts)
         for k, (truth, replay, histogram) in found.items():
