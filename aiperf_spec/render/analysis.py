@@ -43,7 +43,7 @@ def analysis_parts(analysis: Analysis, texts: Mapping[int, PromptAndAnswer], *, 
     if by_category:
         for name, group in analysis.categories.items():
             if group.requests:
-                yield partial(curve_table, group.curve, f"Position acceptance, {middle(name, 40)}")
+                yield partial(curve_table, group.curve, f"Position acceptance, {middle(name, 40)}", explains=False)
     yield lambda: drift_table(analysis.drift)
     if analysis.prompt_length.correlation.value is not None:
         yield lambda: Text(_prompt_length(analysis), style="dim")
@@ -117,8 +117,11 @@ _POSITION_NOTE = (
 )
 
 
-def curve_table(curve: PositionCurve, title: str) -> RenderableType:
-    """Return each position's unconditional and conditional acceptance; a line says why the latter is missing."""
+def curve_table(curve: PositionCurve, title: str, *, explains: bool = True) -> RenderableType:
+    """Return each position's unconditional and conditional acceptance; a line says why the latter is missing.
+
+    `explains` adds what the two are; of several tables the first is enough.
+    """
     known = curve.drafting.at_risk_known
     columns, rows = ["\nposition", "steps\naccepted", "uncondi-\ntional %", "95 %\ninterval"], []
     if known:
@@ -129,7 +132,7 @@ def curve_table(curve: PositionCurve, title: str) -> RenderableType:
             risk = count(each.at_risk or 0)
             row += [risk, figure(each.conditional, 1, 100), interval(each.conditional, 1, 100)]
         rows.append(row)
-    notes = ["Unconditional: of all verify steps." if not known else _POSITION_NOTE]
+    notes = [_POSITION_NOTE if known else "Unconditional: of all verify steps."] if explains else []
     if not known and curve.drafting.reason is not None:
         notes.append(f"The conditional acceptance is not given: {explained(curve.drafting.reason)}.")
     if curve.drafting.assumed:

@@ -73,7 +73,7 @@ def latency_table(summary: Summary, *, full: bool = True) -> RenderableType:
     notes = []
     if summary.in_clumps:
         streams = plural(summary.in_clumps, "stream")
-        notes.append(f"* {streams} arrived in clumps: these times are a buffering proxy's, not the engine's.")
+        notes.append(f"* {streams} arrived in clumps: these times are not the engine's.")
     if summary.unsent and summary.record_stats.keys() & _SCHEDULED:
         notes.append(f"† Only requests that were sent: {count(summary.unsent)} more were due but never sent.")
     return Renderables(table, *(Text(note, style="dim") for note in notes))

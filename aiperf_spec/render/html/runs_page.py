@@ -213,7 +213,10 @@ def _each_category(prefix: str, curves: Mapping[str, PositionCurve], whole: Posi
         for i, name in enumerate(shown)
     ]
     left_out = f" {len(names) - len(shown)} between them are in the table alone." if len(shown) < len(names) else ""
-    table = [of_analysis.curve_table(curve, middle(name, 40)) for name, curve in curves.items()]
+    table = [
+        of_analysis.curve_table(curve, middle(name, 40), explains=not number)
+        for number, (name, curve) in enumerate(curves.items())
+    ]
     return Group(
         title="Position acceptance by category, worst to best",
         charts=[each for each in small if each is not None],
