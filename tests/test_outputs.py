@@ -150,12 +150,14 @@ def test_how_many_part_at_near_ties_is_said_and_of_how_many_it_is_not_known() ->
     found = only(of("base", ["a"] * 6, {"b": -1.05, "c": -2.0}), of("candidate", [*"bcbbba"], {}))
     assert found.near_ties == NearTies(3, 1, {Untold.NOT_HERE: 1})
     screen = shown(found)
-    assert "Parted at a near-tie: 3 of 5; elsewhere: 1; not known: 1 (none listed at the place 1)." in screen
+    assert "Parted at a near-tie: 3 of 5; elsewhere: 1; not known: 1 (none listed at the place: 1)." in screen
     # What is no near-tie stands first: it is what is to be looked at.
     assert screen.index("after 3 characters, 1.00 nats apart") < screen.index(
         "after 3 characters, a near-tie (0.05 nat)"
     )
     assert "--export-level raw" not in screen
+    last = only(of("base", ["a"] * 5, {"b": -1.05}), of("candidate", [*"aaaab"], {}))
+    assert "near-tie: 0 of 1; elsewhere: 0; not known: 1 (none listed at the place: 1)." in shown(last)
     without = shown(only(run("base", TEXTS), run("candidate", planted({4: 4}))))
     assert "make both runs with --export-level raw and log-probabilities" in without
     assert "near-tie:" not in without

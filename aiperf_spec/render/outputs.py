@@ -76,12 +76,12 @@ def outputs_sentences(found: OutputComparison) -> Iterator[str]:
 
 def _near_ties(found: NearTies) -> Iterator[str]:
     unknown = sum(found.unknown.values())
-    if not found.near_ties + found.elsewhere:
+    if not found.near_ties + found.elsewhere and not set(found.unknown) - {*_NEEDED, Untold.SAMPLED}:
         return
     said = f"Parted at a near-tie: {count(found.near_ties)} of {count(found.near_ties + found.elsewhere + unknown)}"
     said += f"; elsewhere: {count(found.elsewhere)}"
     if unknown:
-        said += f"; not known: {count(unknown)} ({', '.join(f'{why} {count(n)}' for why, n in found.unknown.items())})"
+        said += f"; not known: {count(unknown)} ({'; '.join(f'{why}: {count(n)}' for why, n in found.unknown.items())})"
     yield f"{said}. At a near-tie, the base's log-probabilities of both tokens are within {NEAR_TIE_NATS} nat."
 
 
