@@ -63,6 +63,20 @@ def texts_of(event: dict[str, Any]) -> tuple[str, str]:
     return text, reasoning
 
 
+def logprobs_of(events: list[dict[str, Any]]) -> list[tuple[str, float, dict[str, float]]]:
+    """Return each token that is listed, its log-probability and all that are listed at its place."""
+    found: list[tuple[str, float, dict[str, float]]] = []
+    for event in events:
+        for choice in event["choices"]:
+            lists = choice.get("logprobs") or {}
+            for token in lists.get("content") or ():
+                found.append(
+                    (token["token"], token["logprob"], {t["token"]: t["logprob"] for t in token["top_logprobs"]})
+                )
+            found += zip(*(lists.get(name, ()) for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True)
+    return found
+
+
 def payloads_of(event: dict[str, Any]) -> list[Any]:
     found = [(event.get("metrics") or {}).get("speculative_decoding")]
     found.append((event.get("sglext") or {}).get("spec_tokens_details"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiperf_spec.wire.token_choices import token_choices
-from tests.derive_expected import events_of, texts_of
+from tests.derive_expected import events_of, logprobs_of, texts_of
 
 WIRE = Path(__file__).parent / "wire"
 LISTED_ALL = (
@@ -26,34 +26,20 @@ ALONE = ("vllm/chat-stream-logprobs-usage.sse", "sglang/chat-stream-logprobs.sse
 DRAFTED = ("llama_cpp/chat-stream-logprobs-usage.sse", "llama_cpp/completions-nonstream-logprobs.json")
 
 
-def listed(events: list[dict[str, Any]]) -> list[tuple[str, float, dict[str, float]]]:
-    """Return each token, its log-probability and all that are listed at its place."""
-    found: list[tuple[str, float, dict[str, float]]] = []
-    for event in events:
-        for choice in event["choices"]:
-            lists = choice.get("logprobs") or {}
-            for token in lists.get("content") or ():
-                found.append(
-                    (token["token"], token["logprob"], {t["token"]: t["logprob"] for t in token["top_logprobs"]})
-                )
-            found += zip(*(lists.get(name, ()) for name in ("tokens", "token_logprobs", "top_logprobs")), strict=True)
-    return found
-
-
 @pytest.mark.parametrize("name", LISTED_ALL + DRAFTED)
 def test_tokens_are_those_of_the_answer(name: str) -> None:
     events = events_of(WIRE / name)
     choices = token_choices(json.dumps(event).encode() for event in events)
     assert b"".join(choice.token for choice in choices).decode() == "".join(texts_of(event)[0] for event in events)
     told = [choice for choice in choices if choice.others]
-    beside = [row for row in listed(events) if len(row[2]) > 1]
+    beside = [row for row in logprobs_of(events) if len(row[2]) > 1]
     assert [(choice.token.decode(), choice.logprob) for choice in told] == [row[:2] for row in beside]
     assert [{t.decode(): p for t, p in choice.others} for choice in told] == [
         {token: logprob for token, logprob in top.items() if token != own} for own, _, top in beside
     ]
     assert bool(told) is (name not in ALONE)
     if name in LISTED_ALL:
-        assert len(choices) == len(listed(events))
+        assert len(choices) == len(logprobs_of(events))
     else:
         assert all(choice.logprob is None for choice in choices if not choice.others)
         assert len(told) < len(choices) == 16

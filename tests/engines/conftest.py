@@ -24,7 +24,11 @@ class Serve:
             self.stop()
             self._running = Server(engine, setup, self._folder)
             self._running.start()
-            self._running.wait_until_ready()
+            try:
+                self._running.wait_until_ready()
+            except BaseException:
+                self.stop()
+                raise
         return self._running
 
     def stop(self) -> None:

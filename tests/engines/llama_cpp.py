@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tests.engines.server import Engine, Setup, counters_of, place
+from tests.engines.server import NO_DRAFTER, Engine, Setup, counters_of, place
 
 
 def _place() -> dict[str, str]:
@@ -15,6 +15,8 @@ def _place() -> dict[str, str]:
 
 
 def _arguments(setup: Setup) -> list[str]:
+    if setup == NO_DRAFTER:
+        return ["--spec-type", "none"]
     k = str(setup.k)
     options = ["--spec-draft-n-max", k, "--spec-type"]
     if setup.drafter == "draft":
@@ -30,6 +32,20 @@ REASONS = """{% for message in messages %}{% if message.reasoning_content %}<thi
 {% endfor %}{% if add_generation_prompt %}<think>
 {% endif %}"""
 """A template that opens the reasoning, which the model never closes: all of its answer is reasoning."""
+
+
+CALLS = """{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}{% for message in messages %}{{ message.role }}: {{ message.content }}{% for call in message.tool_calls %}\
+>>>{{ call.function.name }}
+{{ call.function.arguments | tojson }}{% endfor %}
+{% endfor %}{% if add_generation_prompt %}assistant: >>>{% endif %}"""
+"""A template after whose opening nothing but a call can follow: with others the grammar lets text come first."""
+
+
+def _tools(folder: Path) -> Setup:
+    file = folder / "calls.jinja"
+    file.write_text(CALLS)
+    return replace(LLAMA_CPP.setup, options=("--chat-template-file", str(file)))
 
 
 def _reasoning(folder: Path) -> Setup:
@@ -50,6 +66,9 @@ LLAMA_CPP = Engine(
     inputs={"timings_per_token": True},
     bodies_report=False,
     too_long="context",
-    what_if_error={"draft": 0.01},
+    # The n-gram drafter takes the last match that as many tokens follow as it is to draft: with fewer, another match.
+    what_if_error={"draft": 0.01, "ngram": 0.07},
+    shortest_draft={"ngram": 3},
     reasoning=_reasoning,
+    tools=_tools,
 )

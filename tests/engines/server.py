@@ -36,6 +36,10 @@ class Setup:
     """More options of the engine's own."""
 
 
+NO_DRAFTER = Setup("none", 0)
+"""A server without speculation."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """What tests have to know of an engine, to start it and to read what it says."""
@@ -71,8 +75,12 @@ class Engine:
     """What it says of a prompt that does not fit."""
     what_if_error: Mapping[str, float] = field(default_factory=dict)
     """How far an estimate of shorter drafts may be off, by drafter."""
+    shortest_draft: Mapping[str, int] = field(default_factory=dict)
+    """Below which draft length a drafter drafts nothing, where that is not 1."""
     reasoning: Callable[[Path], Setup] | None = None
     """Returns how it is started for all its answers to be reasoning; may write a model into a folder."""
+    tools: Callable[[Path], Setup] | None = None
+    """Returns how it is started to be held to a call of a tool by a grammar; may write a file into a folder."""
 
 
 class Server:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from tests.engines.server import Engine, Setup, place
+from tests.engines.server import NO_DRAFTER, Engine, Setup, place
 
 _VALUE = r"\{[^\n]*\} (\S+)$"
 STEPS = re.compile(r"^sglang:spec_verify_calls_total" + _VALUE, re.M)
@@ -23,6 +23,8 @@ def _place() -> dict[str, str]:
 
 
 def _arguments(setup: Setup) -> list[str]:
+    if setup == NO_DRAFTER:
+        return ["--log-level", "info"]  # without options the script drafts
     drafter = ["--speculative-algorithm", setup.drafter.upper(), "--speculative-num-draft-tokens", str(setup.k + 1)]
     return [*drafter, *setup.options]
 

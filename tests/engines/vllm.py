@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.engines.server import Engine, Setup, counters_of, place
+from tests.engines.server import NO_DRAFTER, Engine, Setup, counters_of, place
 
 TRAINED = "tinycode"
 DETAILED = ("--per-request-spec-decode-metrics", "detailed")
@@ -23,12 +23,15 @@ def _place() -> dict[str, str]:
 
 
 def _arguments(setup: Setup) -> list[str]:
+    served = ["--max-num-seqs", "64"]
+    if setup.drafter == NO_DRAFTER.drafter:
+        return [*served, *setup.options]
     drafter: dict[str, Any] = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 4}
     if setup.drafter != "ngram":
         model = _place()["MODEL"] + "-draft" if setup.drafter == "draft" else setup.drafter
         drafter = {"method": "draft_model", "model": model}
     config = json.dumps({**drafter, "num_speculative_tokens": setup.k})
-    return ["--max-num-seqs", "64", "--speculative-config", config, *setup.options]
+    return [*served, "--speculative-config", config, *setup.options]
 
 
 def _reasoning(folder: Path) -> Setup:
@@ -50,6 +53,14 @@ def _reasoning(folder: Path) -> Setup:
     )
 
 
+def _tools(_: Path) -> Setup:
+    # A parser that needs no mark in the vocabulary; what a request requires is JSON with any. With blanks allowed, the
+    # model writes nothing else.
+    grammar = json.dumps({"backend": "xgrammar", "disable_any_whitespace": True})
+    parser = ("--enable-auto-tool-choice", "--tool-call-parser", "pythonic", "--structured-outputs-config", grammar)
+    return replace(VLLM.setup, options=(*VLLM.setup.options, *parser))
+
+
 VLLM = Engine(
     name="vllm",
     example="vllm_cpu",
@@ -63,4 +74,5 @@ VLLM = Engine(
     too_long="2048",
     what_if_error={"draft": 0.01, "ngram": 0.07},
     reasoning=_reasoning,
+    tools=_tools,
 )
