@@ -88,8 +88,10 @@ def _best(analysis: SweepAnalysis) -> str:
             notes = [_times(answers, chosen), "not judged" if answers.is_judged and not judged else ""]
             beside = ", ".join(filter(None, notes))
             parts.append(f"{alike[0]} at {where}" + (f" ({beside})" if beside else ""))
-    unmeasured = analysis.economy is not None and any(each.measured is None for each in analysis.economy.predictions)
-    return f"{best_name(answers)}{', of those measured' if unmeasured else ''}: {'; '.join(parts)}."
+    economy = analysis.economy
+    unmeasured = economy is not None and any(each.measured is None for each in economy.predictions)
+    some = ", of those measured" if unmeasured and answers.is_judged else ""
+    return f"{best_name(answers)}{some}: {'; '.join(parts)}."
 
 
 def best_name(answers: Answers) -> str:
