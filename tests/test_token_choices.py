@@ -51,6 +51,13 @@ def test_a_token_may_be_a_part_of_a_character() -> None:
     assert b"".join(choice.token for choice in token_choices([json.dumps(event).encode()])).decode() == "é"
 
 
+def test_bytes_that_are_a_number_are_no_bytes() -> None:
+    # Made into bytes, the number would be a size: all the memory there is.
+    token = {"token": "so", "bytes": 1 << 60, "logprob": -1.0, "top_logprobs": []}
+    event = {"choices": [{"delta": {"content": "so"}, "logprobs": {"content": [token]}}]}
+    assert [choice.token for choice in token_choices([json.dumps(event).encode()])] == [b"so"]
+
+
 @pytest.mark.parametrize(
     "logprobs",
     [

@@ -57,7 +57,8 @@ def _choice(token: bytes, logprob: float | None, listed: tuple[tuple[bytes, floa
 
 def _token(found: dict[str, Any]) -> bytes:
     # A token may be a part of a character, of which only the bytes tell.
-    return bytes(known) if (known := found.get("bytes")) else _bytes(found["token"])
+    known = found.get("bytes")
+    return bytes(known) if known and isinstance(known, list) else _bytes(found["token"])
 
 
 def _bytes(text: str) -> bytes:
