@@ -60,6 +60,16 @@ def test_a_frame_fits_and_says_where_the_run_stands(width: int) -> None:
     assert len(shown) == (11 if width == 140 else 15)
 
 
+@pytest.mark.parametrize("width", [20, 30, 40, 50])
+def test_a_narrow_frame_cuts_no_figure(width: int) -> None:
+    def words(shown: list[str]) -> list[str]:
+        return [word for word in " ".join(shown).split() if not set(word) & set("━─█")]
+
+    shown = lines(progress(), width)
+    assert max(map(len, shown)) < width
+    assert words(shown) == words(lines(progress(), 100))
+
+
 def test_a_low_terminal_keeps_what_comes_first() -> None:
     assert len(lines(progress(), height=4)) == 3
     assert len(lines(progress(), width=20, height=1)) == 1

@@ -1,7 +1,7 @@
 """What is shown of a run while it goes on: where it stands, as lines of text."""
 
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -139,9 +139,22 @@ def frame(progress: RunProgress, now_ns: int, width: int, height: int, *, ascii_
             lines.append(Text.assemble(left, " " * (_LEFT - left.cell_len), right) if right else left)
     else:
         lines += figures + bars
-    for line in lines:
-        line.truncate(width - 1, overflow="crop")
+    lines = [part for line in lines for part in _folded(line, width)]
     return lines[: max(height - 1, 1)]
+
+
+def _folded(line: Text, width: int) -> Iterator[Text]:
+    # A figure that is cut looks like another one. What belongs together stands between two blanks.
+    while line.cell_len >= width:
+        end = max(line.plain.rfind("  ", _LABEL, width - 1), 0) or line.plain.rfind(" ", 3, width - 1)
+        if end < 0:
+            line.truncate(width - 1, overflow="ellipsis")
+            break
+        part, rest = line.divide([end])
+        part.rstrip()
+        yield part
+        line = Text.assemble("  ", rest[len(rest.plain) - len(rest.plain.lstrip()) :])
+    yield line
 
 
 def _indented(line: Text, width: int) -> Text:
@@ -171,7 +184,7 @@ def _bar(progress: RunProgress, now_ns: int, width: int, full: str, empty: str) 
 
 def _share(progress: RunProgress, now_ns: int) -> float | None:
     counts, duration = progress.phases[progress.phase], progress.config.benchmark_duration
-    by_count = counts.done / counts.total if counts.total else None
+    by_count = min(counts.done / counts.total, 1.0) if counts.total else None
     if progress.phase is Phase.WARMUP or duration is None:
         return by_count
     elapsed = counts.elapsed_s(now_ns)
@@ -214,7 +227,7 @@ def _left_s(progress: RunProgress, now_ns: int) -> float | None:
     if counts.done == counts.total:
         return None
     if counts.total is not None and counts.done and seconds:
-        guesses.append((counts.total - counts.done) * seconds / counts.done)
+        guesses.append(max(counts.total - counts.done, 0) * seconds / counts.done)
     if duration is not None and progress.phase is Phase.PROFILING:
         guesses.append(max(duration - seconds, 0.0))
     return min(guesses) if guesses else None
