@@ -62,7 +62,7 @@ def demo_sweep(requests: int) -> None:
     base = ProfileConfig.create(
         url=f"http://127.0.0.1:{port}",
         request_count=requests,
-        max_tokens=32,
+        max_tokens=24,
         temperature=0,
         extra_inputs={"ignore_eos": True},
     )
