@@ -112,6 +112,7 @@ def test_a_verdict_takes_three_repeats(repeats: int, judged: bool) -> None:
         assert payoff.crossover is not None
         assert 1 < (payoff.crossover.value or 0) < 64
         assert (payoff.crossover.low, payoff.crossover.high) == ((1, 64) if judged else (None, None))
+        assert payoff.crossover.reason is (None if judged else Missing.FEW_REPEATS)
     assert found.slo is not None
     assert (found.slo.highest, found.slo.best, found.slo.ties) == (load(1), 4, ())
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.contrasts import Contrast, Contrasts, Verdict
+from aiperf_spec.analysis.sweep.points import MIN_REPEATS
 from aiperf_spec.models.sweep import Load
 
 
@@ -149,5 +150,7 @@ def crossover(by_load: Sequence[Contrast]) -> Estimate | None:
                 share = values[i - 1] / (values[i - 1] - values[i])
                 where = loads[i - 1] * (loads[i] / loads[i - 1]) ** share
                 reason = None if low is not None and high is not None else Missing.NOT_REACHED
+                if all(each.verdict is Verdict.NOT_JUDGED for each in known):
+                    reason = Missing.FEW_REPEATS if known[0].repeats < MIN_REPEATS else Missing.TOO_FEW
                 return Estimate(where, low, high, min(each.speed_up.n for each in known), reason=reason)
     return None
