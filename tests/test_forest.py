@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiperf_spec.render.html.forest import Line, Point, forest
+from aiperf_spec.render.html.forest import Line, forest
+from aiperf_spec.render.html.page import Point
 
 
 def point(value: float, low: float | None = None, high: float | None = None, **more: float) -> Point:

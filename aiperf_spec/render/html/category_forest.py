@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from aiperf_spec.analysis.matrix import Cell, Matrix, Row
 from aiperf_spec.models.run import RequestRecord
-from aiperf_spec.render.html.forest import Line, Point, forest
-from aiperf_spec.render.html.page import Forest
+from aiperf_spec.render.html.forest import Line, forest
+from aiperf_spec.render.html.page import Forest, Point
 from aiperf_spec.render.html.svg_plots import SERIES
 from aiperf_spec.render.text import middle, number, plural
 

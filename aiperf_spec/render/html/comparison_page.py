@@ -20,8 +20,8 @@ from aiperf_spec.render.comparison_tables import comparison_report, method, mism
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html import time_charts
 from aiperf_spec.render.html.category_forest import category_forest
-from aiperf_spec.render.html.forest import Line, Point, forest
-from aiperf_spec.render.html.page import Forest, Group, Page, Section
+from aiperf_spec.render.html.forest import Line, forest
+from aiperf_spec.render.html.page import Forest, Group, Page, Point, Section
 from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.missing import interval, signed
@@ -72,10 +72,7 @@ def comparison_page(
     if matrix is not None and (plot := category_forest(matrix)) is not None:
         folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]
         sections.append(Section("Acceptance by category", [Group(forests=[plot], folded=folded)]))
-    sections += [
-        Section("Position acceptance", [_acceptance(runs)]),
-        Section("Latency", [_times(runs)]),
-    ]
+    sections += [Section("Position acceptance", [_acceptance(runs)]), Section("Latency", [_times(runs)])]
     return Page(
         kicker=f"Comparison of {plural(len(runs), 'run')}",
         title=f"{', '.join(names[1:])} against {names[0]}",
@@ -83,7 +80,7 @@ def comparison_page(
         warnings=_warnings(comparisons, names),
         cards=[],
         facts=_facts(runs),
-        sections=[section for section in sections if not section.is_empty],
+        sections=sections,
     ).html()
 
 
@@ -107,17 +104,14 @@ def _facts(runs: Sequence[ComparedRun]) -> list[tuple[str, str]]:
 
 
 def _differences(compared: Comparison) -> Group:
-    forests = [
-        _forest("Difference from the base, by metric", "Metric", [(row.label, row) for row in compared.rows]),
-    ]
+    forests = [_forest("Difference from the base, by metric", "Metric", [(row.label, row) for row in compared.rows])]
     tags = dict.fromkeys(row.tag for rows in compared.categories.values() for row in rows)
     for tag in tags:
         rows = [(name, row) for name, rows in compared.categories.items() for row in rows if row.tag == tag]
         rows.sort(key=lambda each: -(each[1].relative or 0))
         forests.append(_forest(f"{rows[0][1].label}: difference by category", "Category", rows))
     folded = [("Tables: differences", [comparison_report(compared)])]
-    forests_shown = [each for each in forests if each is not None]
-    return Group(sentences=list(sentences(compared)), forests=forests_shown, folded=folded)
+    return Group(sentences=list(sentences(compared)), forests=forests, folded=folded)
 
 
 def _forest(title: str, first: str, rows: Sequence[tuple[str, ComparedRow]]) -> Forest | None:

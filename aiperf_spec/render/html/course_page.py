@@ -10,8 +10,8 @@ from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.render.course import cautions, course_table, left_out, method, name_of, p_text, sentences
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html.comparison_page import TONES
-from aiperf_spec.render.html.forest import Line, Point, forest
-from aiperf_spec.render.html.page import Card, Chart, Forest, Group, Page, Section
+from aiperf_spec.render.html.forest import Line, forest
+from aiperf_spec.render.html.page import Card, Chart, Forest, Group, Page, Point, Section
 from aiperf_spec.render.html.svg_plots import COLOURS, INK, MARKERS, MUTED, Tips, draw
 from aiperf_spec.render.missing import figure, interval, signed
 from aiperf_spec.render.text import middle, plural, printable
@@ -26,9 +26,8 @@ _TICKS = 8
 def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None = None, *, strict: bool) -> bytes:
     """Return the page: what it comes to, then the lengths in order, with the table folded under them."""
     ordered_by = printable(found.ordered_by, 40)
-    drawn = course_chart("co", found)
     folded = [("Table: course", [course_table(found)])]
-    charts = [] if drawn is None else [drawn]
+    charts = [course_chart("co", found)]
     course = Group(charts=charts, folded=folded, note=method(found)) if found.checkpoints else Group()
     base = [(each, each.against_base) for each in found.checkpoints]
     best = [(each, each.against_best) for each in found.checkpoints if each.against_best is not None]
@@ -40,7 +39,7 @@ def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None 
     ]
     sections = [
         Section(f"Acceptance length by {ordered_by}", [course]),
-        Section("Differences", [Group(forests=[plot for plot in plots if plot is not None])]),
+        Section("Differences", [Group(forests=plots)]),
         Section("Gates", judged),
         Section("Left out", [Group(tables=["\n".join(left_out(found))])]),
     ]
@@ -51,7 +50,7 @@ def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None 
         warnings=cautions(found),
         cards=_cards(found),
         facts=[("Base", printable(found.base, 400))],
-        sections=[section for section in sections if not section.is_empty],
+        sections=sections,
     ).html()
 
 

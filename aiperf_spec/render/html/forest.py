@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from aiperf_spec.render.html.page import Forest, ForestRow, Mark, Tick
+from aiperf_spec.render.html.page import Forest, ForestRow, Mark, Point, Tick
 from aiperf_spec.render.text import number
 
 _SHAPES = (
@@ -21,21 +21,6 @@ _SHAPES = (
 )
 """Of the series, in the order of `svg_plots.MARKERS`."""
 _WHOLE = _SHAPES[3]
-
-
-@dataclass(slots=True, frozen=True)
-class Point:
-    """A figure of one series, with its interval where it has one. `dots` are what it is made of."""
-
-    value: float
-    low: float | None
-    high: float | None
-    figure: str
-    interval: str
-    said: str
-    series: int = 0
-    tone: str = ""
-    dots: Sequence[float] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,14 +61,11 @@ def forest(
     def marks(line: Line) -> list[Mark]:
         return [
             Mark(
+                point,
                 at=at(point.value),
                 y=round(100 * (i + 0.5) / len(line.points), 2),
                 shape=_WHOLE if line.is_whole and not legend else _SHAPES[point.series % len(_SHAPES)],
                 tone=point.tone or f"c{point.series + 1}",
-                series=point.series,
-                figure=point.figure,
-                interval=point.interval,
-                said=point.said,
                 low=None if point.low is None or point.high is None else at(point.low),
                 high=None if point.low is None or point.high is None else at(point.high),
                 dots=[at(dot) for dot in point.dots],

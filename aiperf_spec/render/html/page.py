@@ -32,21 +32,33 @@ class Chart:
 
 
 @dataclass(slots=True, frozen=True)
-class Mark:
-    """A figure within a row of a forest plot: places are in percent of the chart's width, `y` of the row's height."""
+class Point:
+    """A figure of one series, with its interval where it has one. `dots` are what it is made of."""
 
+    value: float
+    low: float | None
+    high: float | None
+    figure: str
+    interval: str
+    said: str
+    series: int = 0
+    tone: str = ""
+    """The class that colours it, where it is not its series'."""
+    dots: Sequence[float] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Mark:
+    """Where a point stands in its row: places are in percent of the chart's width, `y` of the row's height."""
+
+    point: Point
     at: float
     y: float
     shape: str
     tone: str
-    """The class that colours it."""
-    series: int
-    figure: str
-    interval: str
-    said: str
-    low: float | None = None
-    high: float | None = None
-    dots: Sequence[float] = ()
+    low: float | None
+    high: float | None
+    dots: Sequence[float]
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,13 +97,13 @@ class Forest:
 class Group:
     """Charts that belong together, and their tables, which open on a click where they are `folded`.
 
-    `sentences` stand above all of it and say what it comes to.
+    `sentences` stand above all of it and say what it comes to. What is None is left out.
     """
 
     title: str = ""
     sentences: Sequence[str] = ()
-    forests: Sequence[Forest] = ()
-    charts: Sequence[Chart] = ()
+    forests: Sequence[Forest | None] = ()
+    charts: Sequence[Chart | None] = ()
     legend: Sequence[str] = ()
     is_small: bool = False
     note: str = ""
@@ -101,12 +113,12 @@ class Group:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not (self.forests or self.charts or any(self.tables) or self.folded)
+        return not any((*self.forests, *self.charts, *self.tables, *self.folded))
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, kw_only=True)
 class Part:
-    """What the page of a run holds, and each run's part of a page of several."""
+    """What a page holds, and each run's part of a page of several; sections that are empty are left out."""
 
     title: str
     warnings: Sequence[str]
@@ -131,18 +143,12 @@ class Section:
         return not (self.text.strip() or self.runs or any(not group.is_empty for group in self.groups))
 
 
-@dataclass(slots=True, frozen=True)
-class Page:
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Page(Part):
     """A page: warnings and answers first, then what was run, then the sections."""
 
     kicker: str
-    title: str
     about: Sequence[str]
-    warnings: Sequence[str]
-    cards: Sequence[Card]
-    facts: Facts
-    sections: Sequence[Section]
-    footer: str = ""
 
     def html(self) -> bytes:
         """Return the page as a file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from aiperf_spec.analysis.answer import Answer, answer_of, setup_of
@@ -19,7 +19,7 @@ from aiperf_spec.render.answer import answer_block, setup_parts
 from aiperf_spec.render.html import charts, time_charts
 from aiperf_spec.render.html.cards import cards_of
 from aiperf_spec.render.html.category_forest import category_forest
-from aiperf_spec.render.html.page import Chart, Facts, Group, Page, Part, Section
+from aiperf_spec.render.html.page import Facts, Group, Page, Part, Section
 from aiperf_spec.render.html.several import latencies_of, positions_of
 from aiperf_spec.render.html.time_charts import Times, times_of
 from aiperf_spec.render.matrix import matrix_report
@@ -82,15 +82,8 @@ def runs_page(runs: Sequence[PageRun], matrix: Matrix | None = None) -> bytes:
 
 def _page_of_one(run: PageRun, matrix: Matrix | None) -> Page:
     part = _part(run, "r0", time_charts.POINTS, matrix)
-    return Page(
-        kicker=" · ".join(filter(None, (run.when, run.name))),
-        title=part.title,
-        about=[run.about],
-        warnings=part.warnings,
-        cards=part.cards,
-        facts=part.facts,
-        sections=part.sections,
-    )
+    known = {each.name: getattr(part, each.name) for each in fields(part)}
+    return Page(kicker=" · ".join(filter(None, (run.when, run.name))), about=[run.about], **known)
 
 
 def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
@@ -108,19 +101,22 @@ def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
     return Page(
         kicker=plural(len(runs), "run"),
         title=", ".join(models),
-        about=[*([left_out] if left_out else [])],
+        about=[left_out] if left_out else [],
         warnings=[f"{run.name}: {text}" for run in runs for text in _warnings(run)],
         cards=[],
         facts=[],
-        sections=[section for section in sections if not section.is_empty],
+        sections=sections,
     )
 
 
 def _part(run: PageRun, prefix: str, points: int, matrix: Matrix | None, title: str = "") -> Part:
-    sections = [section for section in _sections(run, prefix, points, matrix) if not section.is_empty]
-    speed_up = None if run.analysis is None else run.analysis.speed_up.measured
-    cards = cards_of(run.answer, speed_up)
-    return Part(title or run.result.model, _warnings(run), cards, _facts(run, alone=not title), sections)
+    return Part(
+        title=title or run.result.model,
+        warnings=_warnings(run),
+        cards=cards_of(run.answer, None if run.analysis is None else run.analysis.speed_up.measured),
+        facts=_facts(run, alone=not title),
+        sections=_sections(run, prefix, points, matrix),
+    )
 
 
 def _warnings(run: PageRun) -> list[str]:
@@ -153,7 +149,7 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
             Section("Over time", [Group(charts=time_charts.over_time(f"{prefix}t", run.good, points))]),
         ]
     sections += [
-        Section("Records and the server's counters", [Group(tables=[each for each in counted if each is not None])]),
+        Section("Records and the server's counters", [Group(tables=counted)]),
         Section("Worst requests", [Group(tables=_worst(run))]),
         Section(
             "The run",
@@ -171,7 +167,7 @@ def _matrix_table(matrix: Matrix) -> object:
 
 def _categories(matrix: Matrix, table: object, records: Sequence[RequestRecord] = ()) -> Group:
     plot = category_forest(matrix, records)
-    return Group(forests=[] if plot is None else [plot], folded=[("Table: acceptance by category", [table])])
+    return Group(forests=[plot], folded=[("Table: acceptance by category", [table])])
 
 
 def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Group]:
@@ -197,7 +193,7 @@ def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Gro
         folded.append(("Table: pooled figures and intervals", [of_analysis.figures_table(analysis)]))
     legend = charts.names_of([label for label, *_ in histograms])
     note = "Bands and ranges are 95 % intervals." if whole is not None else ""
-    found = [Group(charts=[each for each in drawn if each], legend=legend, note=note, folded=folded)]
+    found = [Group(charts=drawn, legend=legend, note=note, folded=folded)]
     if whole is not None and len(ranked) > 1 and with_categories:
         found.append(_each_category(prefix, {name: groups[name].curve for name in ranked}, whole))
     return found
@@ -208,7 +204,7 @@ def _each_category(prefix: str, curves: Mapping[str, PositionCurve], whole: Posi
     # The worst and the best, whatever lies between.
     shown = names if len(names) <= _CATEGORIES else [*names[: _CATEGORIES // 2], *names[-_CATEGORIES // 2 :]]
     marks = {names[0]: " (worst)", names[-1]: " (best)"}
-    small: list[Chart | None] = [
+    small = [
         charts.position_small(f"{prefix}c{i}", f"{middle(name, 30)}{marks.get(name, '')}", curves[name], whole)
         for i, name in enumerate(shown)
     ]
@@ -219,7 +215,7 @@ def _each_category(prefix: str, curves: Mapping[str, PositionCurve], whole: Posi
     ]
     return Group(
         title="Position acceptance by category, worst to best",
-        charts=[each for each in small if each is not None],
+        charts=small,
         is_small=True,
         note=f"% of all verify steps that accepted the draft at a position. Dashes: all requests.{left_out}",
         folded=[("Table: position acceptance, each category", table)],
@@ -243,7 +239,7 @@ def _within(run: PageRun, prefix: str, points: int) -> Group:
     drift = None if run.analysis is None or not run.analysis.run.requests else run.analysis.drift
     drawn = [] if drift is None else charts.drift_charts(f"{prefix}d", drift)
     folded = [] if drift is None else [("Table: acceptance within responses", [of_analysis.drift_table(drift)])]
-    return Group(charts=[*drawn, *([scatter] if scatter else [])], folded=folded)
+    return Group(charts=[*drawn, scatter], folded=folded)
 
 
 def _latency(run: PageRun, prefix: str) -> Group:
@@ -272,7 +268,7 @@ def _side_by_side(runs: Sequence[PageRun]) -> Group:
     ]
     chart = time_charts.length_by_throughput("length-rate", known)
     return Group(
-        charts=[] if chart is None else [chart],
+        charts=[chart],
         legend=charts.names_of([name for name, *_ in known]) if chart else (),
         tables=[runs_table([RunRow(run.name, setup_of(run.result, run.summary), run.summary) for run in runs])],
     )

@@ -13,7 +13,7 @@ def positions_of(name: str, runs: Sequence[tuple[str, Mapping[int, int], Positio
     curves = [(run, charts.NONE if curve is None else curve) for run, _, curve in runs]
     drawn = [charts.histograms(f"{name}h", runs), *charts.positions(f"{name}p", curves, side_by_side=True)]
     return Group(
-        charts=[each for each in drawn if each],
+        charts=drawn,
         legend=charts.names_of([run for run, *_ in runs]),
         note="Positions that no draft reached are left out. Lines are 95 % intervals.",
     )

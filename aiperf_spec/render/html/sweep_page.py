@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aiperf_spec.analysis.sweep.schedule import configurations
 from aiperf_spec.analysis.sweep.sweep import SweepAnalysis
 from aiperf_spec.models.schedule import Configuration
-from aiperf_spec.render.html.page import Card, Chart, Group, Page, Section
+from aiperf_spec.render.html.page import Card, Group, Page, Section
 from aiperf_spec.render.html.svg_plots import SERIES
 from aiperf_spec.render.html.sweep_charts import over_load, series_of, speed_up_curves, speed_ups
 from aiperf_spec.render.missing import figure, interval
@@ -50,7 +50,7 @@ def sweep_page(analysis: SweepAnalysis) -> bytes:
         warnings=[f"{cell.name} has no figures: {printable(reason, 400)}" for cell, reason in analysis.failed],
         cards=_cards(analysis),
         facts=[],
-        sections=[section for section in sections if not section.is_empty],
+        sections=sections,
     ).html()
 
 
@@ -82,11 +82,7 @@ def _speed_ups(analysis: SweepAnalysis) -> Group:
     if analysis.answers.is_judged:
         folded.append(("Table: where each k pays", [payoffs_table(analysis.answers)]))
     notes = " ".join(speed_up_notes(analysis))
-    return Group(charts=_there(charts), legend=_legend(lengths), note=notes, folded=folded)
-
-
-def _there(charts: Sequence[Chart | None]) -> list[Chart]:
-    return [chart for chart in charts if chart is not None]
+    return Group(charts=charts, legend=_legend(lengths), note=notes, folded=folded)
 
 
 def _choices(analysis: SweepAnalysis) -> Group:
@@ -112,7 +108,7 @@ def _figures(analysis: SweepAnalysis) -> Group:
     note = (
         "Bands are 95 % intervals: over prompts, wider where repeats scatter more; for throughputs, over repeats only."
     )
-    return Group(charts=_there(charts), legend=_legend(lengths), note=note, folded=folded)
+    return Group(charts=charts, legend=_legend(lengths), note=note, folded=folded)
 
 
 def _categories(analysis: SweepAnalysis) -> Group:
@@ -124,7 +120,7 @@ def _categories(analysis: SweepAnalysis) -> Group:
         for i, (name, answers) in enumerate([*analysis.categories.items()][:_CATEGORIES])
     ]
     title = f"Table: {best_name(analysis.answers).lower()} of each category"
-    return Group(charts=_there(maps), folded=[(title, [categories_table(analysis)])])
+    return Group(charts=maps, folded=[(title, [categories_table(analysis)])])
 
 
 def _slo(analysis: SweepAnalysis) -> Group:
