@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiperf_spec.analysis.cautions import cautions
+from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.mismatches import Run, side
 from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.run import run_settings
 from aiperf_spec.cli.terminal import note
 from aiperf_spec.errors import ConfigError, SpecProfileError
-from aiperf_spec.models.run import Phase
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.text import plural, printable
 
@@ -43,7 +43,7 @@ def note_cautions(run: Run) -> None:
 
 def _read(folder: RunFolder) -> Run:
     loaded, name = folder.records(), str(folder.path)
-    if not any(record.succeeded and record.phase is Phase.PROFILING for record in loaded.records):
+    if not measured(loaded.records):
         raise SpecProfileError(f"{name!r} holds no successful request, so there is nothing to compare")
     if loaded.unreadable:
         lines = plural(len(loaded.unreadable), "unreadable line")

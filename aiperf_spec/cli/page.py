@@ -14,13 +14,12 @@ from aiperf_spec.analysis.comparison.outputs import OutputComparison
 from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import WHOLE_RUN, Matrix, build_matrix
 from aiperf_spec.analysis.report import analyse
-from aiperf_spec.artifacts.read.baseline import analysed, load_baseline
-from aiperf_spec.artifacts.read.folders import RunFolder, by_model
+from aiperf_spec.artifacts.read.folders import RunFolder
 from aiperf_spec.artifacts.read.matrix_figures import run_figures
-from aiperf_spec.artifacts.read.run import command_of, load_run, run_settings, started_at, taken_over
+from aiperf_spec.artifacts.read.run import command_of, load_run, started_at
 from aiperf_spec.artifacts.read.summary_file import summary_of
+from aiperf_spec.cli.run_screens import RunScreens
 from aiperf_spec.config.choices import ReportMetric, ReportSource
-from aiperf_spec.config.settings import ReportSettings
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.summary import summarise
 from aiperf_spec.render.html.template import require_plots
@@ -38,13 +37,12 @@ def expect_page(file: Path) -> None:
         )
 
 
-def report_html(runs: Sequence[RunFolder], settings: ReportSettings, *, pool: bool = False) -> bytes:
-    """Return the page of runs, analysed as the settings say; with `pool`, all runs of a model are one."""
+def report_html(groups: Sequence[Sequence[RunFolder]], screens: RunScreens, *, pool: bool) -> bytes:
+    """Return the page of runs, each that of a folder or, with `pool`, of several; analysed as the screens are."""
     from aiperf_spec.render.html.runs_page import runs_page
 
-    groups = by_model(runs) if pool else [[run] for run in runs]
-    baseline = load_baseline(settings)
-    return runs_page([_page_run(group, settings, baseline) for group in groups], _matrix(runs, pool=pool))
+    runs = [run for group in groups for run in group]
+    return runs_page([_page_run(group, screens) for group in groups], _matrix(runs, pool=pool))
 
 
 def comparison_html(
@@ -71,7 +69,7 @@ def course_html(found: Course, gates: Mapping[str, Sequence[GateResult]], *, str
     return course_page(found, gates, strict=strict)
 
 
-def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Run | None) -> PageRun:
+def _page_run(group: Sequence[RunFolder], screens: RunScreens) -> PageRun:
     from aiperf_spec.render.html.runs_page import PageRun
 
     first = group[0]
@@ -80,12 +78,9 @@ def _page_run(group: Sequence[RunFolder], settings: ReportSettings, baseline: Ru
         result = load_run(group, with_records=False).result
         return page_run(first.name, result, summary_of(first.described), None)
     loaded = load_run(group)
-    result = loaded.result
-    own = taken_over(settings, first)
-    analysis = analysed(result.records, own, baseline, partial(run_settings, first.described))
-    texts = first.answers(analysis.outliers.indexes) if len(group) == 1 else {}
+    analysis, texts = screens.analysed(group, loaded.result.records)
     name = ", ".join(run.name for run in group)
-    return page_run(name, result, loaded.summary(settings.goodput), analysis, texts=texts)
+    return page_run(name, loaded.result, loaded.summary(screens.settings.goodput), analysis, texts=texts)
 
 
 def _matrix(runs: Sequence[RunFolder], *, pool: bool = False) -> Matrix | None:

@@ -80,7 +80,7 @@ def report(paths: Sequence[Path], settings: ReportSettings, display: ReportDispl
             else:
                 _print(shown)
         if display.html is not None:
-            write_file("--html", display.html, report_html(runs, settings, pool=display.pool))
+            write_file("--html", display.html, report_html(groups, screens, pool=display.pool))
         met = _examine(runs, screens, display, gates, own_shown=bool(own) and not display.pool)
         if plain and display.output is None:
             _say_next(runs, display)

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.metrics.latency import inter_token_latency, request_latency, time_to_first_token
@@ -145,7 +146,7 @@ def _silent(reconciliation: Reconciliation) -> str:
 
 def server_timing_table(result: RunResult) -> RenderableType | None:
     """Return the medians of both sides over the requests whose response had the server's; None where none had."""
-    timed = [record for record in result.profiled() if record.succeeded and record.server_timing is not None]
+    timed = [record for record in measured(result.records) if record.server_timing is not None]
     if not timed:
         return None
     table = table_of(("<", "n", "server", "here"), title="Server-side timing, medians")

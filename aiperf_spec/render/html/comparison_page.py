@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiperf_spec.analysis.answer import reported_setup
+from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.compare import Comparison, ComparisonSet, Verdict
 from aiperf_spec.analysis.comparison.compare import Row as ComparedRow
 from aiperf_spec.analysis.comparison.mismatches import Run
@@ -14,7 +15,6 @@ from aiperf_spec.analysis.gates import GateResult
 from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.comparison_tables import comparison_report, method, mismatch_text
 from aiperf_spec.render.gates import gates_table
@@ -145,8 +145,6 @@ def _acceptance(runs: Sequence[ComparedRun]) -> Group:
 
 
 def _times(runs: Sequence[ComparedRun]) -> Group:
-    return latencies_of("c", [(run.name, time_charts.times_of(_good(run), run.summary.record_stats)) for run in runs])
-
-
-def _good(run: ComparedRun) -> list[RequestRecord]:
-    return [each for each in run.run.records if each.succeeded and each.phase is Phase.PROFILING]
+    return latencies_of(
+        "c", [(run.name, time_charts.times_of(measured(run.run.records), run.summary.record_stats)) for run in runs]
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from aiperf_spec.analysis.answer import Answer, answer_of, setup_of
+from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.matrix import Matrix
 from aiperf_spec.analysis.positions import PositionCurve
 from aiperf_spec.analysis.report import Analysis
@@ -55,7 +56,7 @@ class PageRun:
     @property
     def good(self) -> list[RequestRecord]:
         """Return its successful profiled records."""
-        return [record for record in self.result.profiled() if record.succeeded]
+        return measured(self.result.records)
 
     @property
     def answer(self) -> Answer:
