@@ -19,7 +19,7 @@ from aiperf_spec.models.response import ParsedResponse, last_usage
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.wire.chunk import parse_event
 from aiperf_spec.wire.outcome import request_failure, timing
-from aiperf_spec.wire.request_body import asks_for_several_sequences
+from aiperf_spec.wire.request_body import prompts_and_samples
 from aiperf_spec.wire.sse import SSEEvent
 
 FOLDER = Path(__file__).parent / "aiperf" / "vllm-speedbench"
@@ -78,7 +78,8 @@ def our_record(index: int, raw: dict[str, Any]) -> RequestRecord:
     moments = timing(responses, is_stream=True)
     usage = last_usage(responses)
     assert usage is not None
-    acceptance, reason = registry.read(responses, several_sequences=asks_for_several_sequences(raw["payload"]))
+    several = prompts_and_samples(raw["payload"]) != (1, 1)
+    acceptance, reason = registry.read(responses, several_sequences=several)
     assert not isinstance(acceptance, DraftTotals)
     return RequestRecord(
         index=index,

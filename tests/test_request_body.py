@@ -6,7 +6,7 @@ import pytest
 
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.settings import ProfileConfig
-from aiperf_spec.wire.request_body import asks_for_several_sequences, build_body, prompts_and_samples
+from aiperf_spec.wire.request_body import build_body, prompts_and_samples
 from aiperf_spec.workload.prompts import Prompt
 
 TEXT = Prompt("a", text="hello")
@@ -145,7 +145,7 @@ def test_extra_inputs_win() -> None:
     ],
 )
 def test_asks_for_several_sequences(given: dict[str, Any], several: bool) -> None:
-    assert asks_for_several_sequences(given) is several
+    assert (prompts_and_samples(given) != (1, 1)) is several
 
 
 @pytest.mark.parametrize(

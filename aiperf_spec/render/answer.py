@@ -190,12 +190,17 @@ def _requests(requests: Requests) -> Iterator[str]:
     if 0 < requests.succeeded == requests.total == requests.reported and not stopped:
         yield f"{done} and reported"
         return
-    others = ((requests.failed, "failed"), (requests.cancelled, "cancelled"), (requests.unsent, "never sent"))
-    yield ", ".join([done, *(f"{count(n)} {what}" for n, what in others if n)]) + stopped
+    yield ", ".join([done, *others_said(requests)]) + stopped
     if requests.succeeded:
         reasons = ", ".join(f"{count(n)} {reason}" for reason, n in requests.reasons.items())
         reported = f"{count(requests.reported)} of {count(requests.succeeded)} reported acceptance"
         yield f"{reported} ({reasons})" if reasons else reported
+
+
+def others_said(requests: Requests) -> list[str]:
+    """Return how many requests did not succeed, by how they ended."""
+    others = ((requests.failed, "failed"), (requests.cancelled, "cancelled"), (requests.unsent, "never sent"))
+    return [f"{count(n)} {what}" for n, what in others if n]
 
 
 def _counters(answer: Answer) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from aiperf_spec.analysis.comparison.compare import POOLED_LENGTH, Comparison, Row, Verdict
+from aiperf_spec.analysis.comparison.pairing import Difference
 from aiperf_spec.render.missing import explained, signed
 from aiperf_spec.render.text import middle, number
 
@@ -20,7 +21,7 @@ def sentences(comparison: Comparison) -> Iterator[str]:
     rows = {row.tag: row for row in comparison.rows}
     for label, tag, unit in _QUESTIONS:
         if (row := rows.get(tag)) is not None:
-            yield f"{label} {_verdict(row)}: {_change(row, unit)}{_where(comparison, tag)}."
+            yield f"{label} {_verdict(row)}: {change_text(row.difference, unit)}{_where(comparison, tag)}."
 
 
 def _verdict(row: Row) -> str:
@@ -30,10 +31,10 @@ def _verdict(row: Row) -> str:
     return _SAID.get(row.verdict, "shows no difference" if row.verdict is Verdict.NONE_SHOWN else "is not judged")
 
 
-def _change(row: Row, unit: str) -> str:
-    found = row.difference
+def change_text(found: Difference, unit: str = "") -> str:
+    """Return both figures, and by how many per cent they differ where that is known."""
     text = f"{number(found.base)} to {number(found.candidate)}{unit}"
-    return text if row.relative is None else f"{text}, {signed(100 * row.relative, 1)} %"
+    return text if found.relative is None else f"{text}, {signed(100 * found.relative, 1)} %"
 
 
 def _where(comparison: Comparison, tag: str) -> str:

@@ -13,7 +13,7 @@ from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.render.answer import setup_parts
 from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.layout import spaced, table_of, titled
-from aiperf_spec.render.missing import explained, interval, signed
+from aiperf_spec.render.missing import interval, reasons_said, signed
 from aiperf_spec.render.text import middle, number, plural, printable
 from aiperf_spec.render.words import worded
 
@@ -101,11 +101,11 @@ def _label(row: Row) -> str:
 def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str] | None = None) -> RenderableType:
     """Return rows with both values, the difference, its interval and the verdict."""
     table = table_of((f"<{first}", "base", "cand.", "diff.", "%", "95 % interval", "<verdict"), drops=_DROPS)
-    reasons: dict[Missing, None] = {}
+    reasons = []
     for position, row in enumerate(rows):
         found = row.difference
-        if found.estimate.reason is not None:
-            reasons[found.estimate.reason] = None
+        if found.estimate.reason not in (None, Missing.NO_RECORDS):
+            reasons.append(found.estimate.reason)
         table.add_row(
             Text(middle(_label(row) if names is None else names[position], 22)),
             number(found.base),
@@ -115,9 +115,7 @@ def rows_table(rows: Iterable[Row], title: str, first: str, names: Sequence[str]
             interval(found.estimate),
             verdict_text(row.verdict),
         )
-    clauses = [explained(reason) for reason in reasons if reason is not Missing.NO_RECORDS]
-    notes = [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
-    return titled(title, table, notes)
+    return titled(title, table, reasons_said(reasons))
 
 
 def method(comparisons: ComparisonSet) -> str:

@@ -9,12 +9,12 @@ from rich.text import Text
 from aiperf_spec.analysis.comparison.compare import Verdict
 from aiperf_spec.analysis.comparison.course import Against, Checkpoint, Course, LeftOut
 from aiperf_spec.analysis.comparison.mismatches import MismatchKind
-from aiperf_spec.analysis.comparison.pairing import Difference
 from aiperf_spec.config.tags import DATE
+from aiperf_spec.render.comparison_sentences import change_text
 from aiperf_spec.render.comparison_tables import mismatch_text, verdict_text
 from aiperf_spec.render.layout import table_of, titled
 from aiperf_spec.render.missing import explained, figure, interval, signed
-from aiperf_spec.render.text import listed, middle, number, plural, printable
+from aiperf_spec.render.text import listed, middle, plural, printable
 from aiperf_spec.render.words import worded
 
 _DROPS = ("run", "p\nbase", "p\nbest", "n")
@@ -31,7 +31,7 @@ def course_report(found: Course) -> RenderableType:
     return Renderables(*parts, Text("\n".join(sentences(found)), style="bold"))
 
 
-def course_table(found: Course, title: str = "") -> RenderableType:
+def course_table(found: Course) -> RenderableType:
     """Return a row for the base and each candidate, in their order: length, and difference from base and best."""
     columns = ("<run", "n", "length", "95 % interval", "to\nbase", "p\nbase", "<\nverdict", "to\nbest", "p\nbest")
     dated = found.ordered_by == DATE
@@ -51,7 +51,7 @@ def course_table(found: Course, title: str = "") -> RenderableType:
             *_against(each.against_base),
             *best,
         )
-    return titled(title or f"Acceptance length, by {printable(found.ordered_by, 40)}", table)
+    return titled(f"Acceptance length, by {printable(found.ordered_by, 40)}", table)
 
 
 def _against(found: Against | None) -> list[RenderableType]:
@@ -86,9 +86,9 @@ def reason(left: LeftOut) -> str:
     return worded(about, left.reason, left.values)
 
 
-def short(name: str) -> str:
+def short(name: str, width: int = 24) -> str:
     """Return the name of a run's folder without those above it."""
-    return middle(name.rstrip("/").rpartition("/")[2] or name, 24)
+    return middle(name.rstrip("/").rpartition("/")[2] or name, width)
 
 
 def name_of(found: Course, each: Checkpoint, *, bare: bool = False) -> str:
@@ -114,7 +114,7 @@ def sentences(found: Course) -> Iterator[str]:
         return
     best = found.checkpoints[found.best]
     yield _best(found, best)
-    yield f"It {_to_base(best.against_base)}: {_change(best.against_base.difference)}."
+    yield f"It {_to_base(best.against_base)}: {change_text(best.against_base.difference)}."
 
 
 def _best(found: Course, best: Checkpoint) -> str:
@@ -140,12 +140,6 @@ def _to_base(found: Against) -> str:
         return "is not judged against the base"
     shown = {Verdict.BETTER: "is better than the base", Verdict.WORSE: "is worse than the base"}
     return shown.get(found.verdict, "shows no difference from the base")
-
-
-def _change(found: Difference) -> str:
-    text = f"{number(found.base)} to {number(found.candidate)}"
-    value = found.estimate.value
-    return text if value is None or not found.base else f"{text}, {signed(100 * value / found.base, 1)} %"
 
 
 def method(found: Course) -> str:

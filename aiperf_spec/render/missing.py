@@ -1,5 +1,7 @@
 """Word why a figure or its interval is missing, and intervals themselves."""
 
+from collections.abc import Iterable
+
 from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
@@ -26,6 +28,12 @@ def explained(reason: Missing) -> str:
         if engine.per_step_option and reason in (Missing.SHORT_DRAFTS, Missing.NO_PER_STEP)
     ]
     return WORDS["missing"][reason] + (f" ({', '.join(options)})" if options else "")
+
+
+def reasons_said(reasons: Iterable[Missing]) -> list[str]:
+    """Return a sentence for each reason, each once."""
+    clauses = map(explained, dict.fromkeys(reasons))
+    return [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
 
 
 def interval(estimate: Estimate, decimals: int = 2, factor: float = 1.0) -> str:

@@ -19,7 +19,7 @@ from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
 from aiperf_spec.models.schedule import Configuration, NoConfiguration
 from aiperf_spec.models.sweep import Load, LoadKind
 from aiperf_spec.render.layout import FittingTable, spaced, table_of, titled
-from aiperf_spec.render.missing import explained, figure, interval, signed
+from aiperf_spec.render.missing import explained, figure, interval, reasons_said, signed
 from aiperf_spec.render.sweep_sentences import VERDICTS, best_name, loads_text, sentences
 from aiperf_spec.render.text import cell, count, middle, number, printable, spelled
 
@@ -57,12 +57,8 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
     for engine, found in configurations(analysis).items():
         yield configuration_text(engine, found)
     if analysis.failed:
-        rows = ((cell.name, _reason(reason)) for cell, reason in analysis.failed)
+        rows = ((failed.name, cell(reason, 400)) for failed, reason in analysis.failed)
         yield table_of(("<Cell", "<Why it has no figures"), rows, "Cells that failed", wraps="Why it has no figures")
-
-
-def _reason(text: str) -> Text:
-    return cell(text, 400)
 
 
 def load_header(loads: Iterable[Load]) -> str:
@@ -155,10 +151,8 @@ def speed_up_notes(analysis: SweepAnalysis) -> list[str]:
     ]
     if analysis.fewest_repeats == 1:
         notes.append("Intervals are over prompts alone: they do not hold how much equal runs differ.")
-    reasons = dict.fromkeys(
-        each.speed_up.reason for each in analysis.answers.contrasts.by_pair.values() if each.speed_up.reason is not None
-    )
-    notes += [f"{clause[0].upper()}{clause[1:]}." for clause in map(explained, reasons)]
+    speed_ups = [each.speed_up for each in analysis.answers.contrasts.by_pair.values()]
+    notes += reasons_said(each.reason for each in speed_ups if each.reason is not None)
     if alone := [load for load in analysis.loads if analysis.point(load, 0) is None]:
         notes.append(f"At {loads_text(alone)} there is no cell of k = 0 to compare with.")
     return notes

@@ -56,9 +56,9 @@ def broken(label: str, width: int) -> list[str]:
     return [line for line in lines if line]
 
 
-def cell(text: str, limit: int = 200, style: str = "") -> Text:
+def cell(text: str, limit: int = 200) -> Text:
     """Return safe text as a renderable in which rich looks for no markup."""
-    return Text(printable(text, limit), style=style)
+    return Text(printable(text, limit))
 
 
 def number(value: float | None, decimals: int = 2) -> str:

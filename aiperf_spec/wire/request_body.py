@@ -112,11 +112,6 @@ def prompts_and_samples(body: dict[str, Any]) -> tuple[int, int]:
     return len(prompt) if isinstance(prompt, list) and is_batch else 1, samples
 
 
-def asks_for_several_sequences(body: dict[str, Any]) -> bool:
-    """Say whether the body asks for more than one sequence: n, best_of, or several prompts."""
-    return prompts_and_samples(body) != (1, 1)
-
-
 def _number(value: Any) -> float:
     # Servers whose models coerce take "2" for 2.
     try:

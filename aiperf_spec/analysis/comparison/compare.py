@@ -76,8 +76,7 @@ class Row:
     @property
     def relative(self) -> float | None:
         """Difference / base, a fraction; None where there is no base."""
-        value, base = self.difference.estimate.value, self.difference.base
-        return value / abs(base) if value is not None and base else None
+        return self.difference.relative
 
 
 @dataclass(slots=True, frozen=True)

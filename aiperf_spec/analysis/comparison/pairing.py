@@ -54,6 +54,12 @@ class Difference:
     paired: bool
 
     @property
+    def relative(self) -> float | None:
+        """Difference / base, a fraction; None where there is no base."""
+        value = self.estimate.value
+        return value / abs(self.base) if value is not None and self.base else None
+
+    @property
     def is_test(self) -> bool:
         """Whether it could have been found to differ: not where every pair is the same (tokens under a limit)."""
         return self.p is not None and bool(self.estimate.value or self.estimate.standard_error)

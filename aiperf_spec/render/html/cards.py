@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiperf_spec.analysis.answer import Answer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.metrics.stats import Stats
-from aiperf_spec.render.answer import outage_clause
+from aiperf_spec.render.answer import others_said, outage_clause
 from aiperf_spec.render.html.page import Card
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.server_side import length_text
@@ -55,7 +55,5 @@ def _time(name: str, stats: Stats) -> Card:
 
 def _requests(answer: Answer) -> Card:
     found = answer.requests
-    others = ((found.failed, "failed"), (found.cancelled, "cancelled"), (found.unsent, "never sent"))
-    said = [f"{count(n)} {what}" for n, what in others if n]
-    said.append(f"{count(found.reported)} reported acceptance")
+    said = [*others_said(found), f"{count(found.reported)} reported acceptance"]
     return Card("Requests succeeded", f"{count(found.succeeded)} of {count(found.total)}", beside=", ".join(said))

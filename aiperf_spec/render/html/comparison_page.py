@@ -17,6 +17,7 @@ from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.render.comparison_sentences import sentences
 from aiperf_spec.render.comparison_tables import comparison_report, method, mismatch_text
+from aiperf_spec.render.course import short
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html import time_charts
 from aiperf_spec.render.html.category_forest import category_forest
@@ -43,7 +44,7 @@ class ComparedRun:
     @property
     def name(self) -> str:
         """Return what it is called on the page."""
-        return middle(self.run.name.rstrip("/").rpartition("/")[2] or self.run.name, 60)
+        return short(self.run.name, 60)
 
 
 def comparison_page(
