@@ -108,7 +108,7 @@ def _positions(name: str, title: str, share: str, series: _Curves, *, side_by_si
             if side_by_side:
                 _points(axes, tips, at, figures, texts, i)
             else:
-                _line(axes, tips, at, figures, texts, i, factor=100, band=i == 0)
+                line(axes, tips, at, figures, texts, i, factor=100, band=i == 0)
         axes.set(xlabel="position in the draft", ylabel=_OF[share], ylim=(0, 105))
         _whole(axes)
         if side_by_side:
@@ -139,7 +139,7 @@ def position_small(name: str, label: str, curve: PositionCurve, whole: PositionC
         found = proposed(curve)
         texts = [f"{middle(label, 40)}, position {each.position}: {_percent(each.survival)}" for each in found]
         at, figures = [each.position for each in found], [each.survival for each in found]
-        _line(axes, tips, at, figures, texts, 0, factor=100, band=True)
+        line(axes, tips, at, figures, texts, 0, factor=100, band=True)
         axes.set(ylim=(0, 105), xlim=(0.7, len(proposed(whole)) + 0.3))
         _whole(axes)
 
@@ -166,7 +166,7 @@ def _lengths(name: str, title: str, label: str, lengths: Sequence[Estimate], tic
 
     def paint(axes: Axes, tips: Tips) -> None:
         at = range(1, len(lengths) + 1)
-        _line(axes, tips, at, lengths, texts, 0, band=True)
+        line(axes, tips, at, lengths, texts, 0, band=True)
         axes.set(xlabel=label, ylabel="acceptance length")
         axes.set_xticks(at, ticks)
 
@@ -183,22 +183,21 @@ def what_if_charts(name: str, modelled: WhatIf) -> list[Chart]:
         return []
     at = [each.k for each in modelled.lengths]
 
-    def lengths(axes: Axes, tips: Tips) -> None:
-        found = [each.length for each in modelled.lengths]
-        texts = [f"k {k}: {_with_interval(each)}" for k, each in zip(at, found, strict=True)]
-        _line(axes, tips, at, found, texts, 0, band=True)
-        if not modelled.drafting.full:
-            _line(axes, None, at, [each.as_drafted for each in modelled.lengths], [], 1)
-        axes.set(xlabel="draft length k", ylabel="acceptance length")
+    def draw_line(axes: Axes, tips: Tips, found: Sequence[Estimate], series: int = 0, of: str = "") -> None:
+        texts = [f"k {k}{of}: {_with_interval(each)}" for k, each in zip(at, found, strict=True)]
+        line(axes, tips, at, found, texts, series, band=not series)
         _whole(axes)
 
+    def lengths(axes: Axes, tips: Tips) -> None:
+        draw_line(axes, tips, [each.length for each in modelled.lengths])
+        if not modelled.drafting.full:
+            draw_line(axes, tips, [each.as_drafted for each in modelled.lengths], 1, ", as drafted")
+        axes.set(xlabel="draft length k", ylabel="acceptance length")
+
     def speed_ups(axes: Axes, tips: Tips) -> None:
-        found = [each.speedup or Estimate(None) for each in modelled.lengths]
-        texts = [f"k {k}: {_with_interval(each)}" for k, each in zip(at, found, strict=True) if each.value is not None]
-        _line(axes, tips, at, found, texts, 0, band=True)
+        draw_line(axes, tips, [each.speedup or Estimate(None) for each in modelled.lengths])
         axes.axhline(1, color=MUTED, linewidth=1, linestyle="--")
         axes.set(xlabel="draft length k", ylabel="speed-up")
-        _whole(axes)
 
     said = ", ".join(f"{each.k}: {figure(each.length)}" for each in modelled.lengths[:16])
     title = "Acceptance length by draft length (estimate)"
@@ -210,9 +209,9 @@ def what_if_charts(name: str, modelled: WhatIf) -> list[Chart]:
     return charts
 
 
-def _line(
+def line(
     axes: Axes,
-    tips: Tips | None,
+    tips: Tips,
     at: Sequence[float],
     figures: Sequence[Estimate],
     texts: Sequence[str],
@@ -221,14 +220,14 @@ def _line(
     factor: float = 1,
     band: bool = False,
 ) -> None:
-    known = [(x, each) for x, each in zip(at, figures, strict=True) if each.value is not None]
-    values = [factor * (each.value or 0) for _, each in known]
-    (drawn,) = axes.plot([x for x, _ in known], values, color=COLOURS[series], marker=MARKERS[series])
-    if tips is not None:
-        tips.add(drawn, texts)
+    """Draw the figures that are known, times a factor, with the texts as tips, and with `band` their intervals."""
+    known = [(x, each, text) for x, each, text in zip(at, figures, texts, strict=True) if each.value is not None]
+    values = [factor * (each.value or 0) for _, each, _ in known]
+    (drawn,) = axes.plot([x for x, *_ in known], values, color=COLOURS[series], marker=MARKERS[series])
+    tips.add(drawn, [text for *_, text in known])
     spans = [
         (x, factor * each.low, factor * each.high)
-        for x, each in known
+        for x, each, _ in known
         if each.low is not None and each.high is not None
     ]
     if band and spans:

@@ -11,8 +11,9 @@ from aiperf_spec.analysis.sweep.contrasts import Verdict
 from aiperf_spec.analysis.sweep.points import Point
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis
 from aiperf_spec.models.sweep import Load
+from aiperf_spec.render.html.charts import line
 from aiperf_spec.render.html.page import Chart
-from aiperf_spec.render.html.svg_plots import COLOURS, INK, MARKERS, MUTED, SERIES, Tips, draw
+from aiperf_spec.render.html.svg_plots import COLOURS, INK, MUTED, SERIES, Tips, draw
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.sweep_sentences import crossover_text, load_text
 from aiperf_spec.render.text import number
@@ -138,17 +139,10 @@ def over_load(
 
 def _curve(axes: Axes, tips: Tips, points: Sequence[tuple[float, Estimate, str]], series: int) -> None:
     known = [(at, each, text) for at, each, text in points if each.value is not None]
-    if not known:
-        return
-    across = [at for at, _, _ in known]
-    (drawn,) = axes.plot(
-        across, [each.value or 0.0 for _, each, _ in known], color=COLOURS[series], marker=MARKERS[series]
-    )
-    tips.add(drawn, [f"{text}: {figure(each)} ({interval(each)})" for _, each, text in known])
-    spans = [(at, each.low, each.high) for at, each, _ in known if each.low is not None and each.high is not None]
-    if spans:
-        x, low, high = zip(*spans, strict=True)
-        axes.fill_between(x, low, high, color=COLOURS[series], alpha=0.13, linewidth=0)
+    if known:
+        across, figures, names = zip(*known, strict=True)
+        texts = [f"{text}: {figure(each)} ({interval(each)})" for each, text in zip(figures, names, strict=True)]
+        line(axes, tips, across, figures, texts, series, band=True)
 
 
 def _load_axis(axes: Axes, loads: Sequence[Load]) -> None:
