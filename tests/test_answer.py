@@ -60,7 +60,7 @@ def test_the_answer_holds_the_pooled_figures_of_the_analysis() -> None:
     assert answer.worst[0] == "math"
     assert 1 < answer.worst[1] < 2
     assert answer.setup == Setup(("vllm",), "0.32.0", None, (5,))
-    assert answer.requests.reported == answer.requests.succeeded == answer.requests.total == 16
+    assert answer.summary.acceptance.requests == answer.summary.succeeded == answer.summary.due == 16
 
 
 def test_the_block_is_short_and_says_what_was_run_first() -> None:

@@ -1,6 +1,5 @@
 """The answer of a run: what was measured, and the few figures that are looked for first."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiperf_spec.adapters.description import recognised
@@ -13,7 +12,6 @@ from aiperf_spec.metrics.outage import with_outage
 from aiperf_spec.metrics.pooled import PooledAcceptance
 from aiperf_spec.metrics.stats import Stats
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import RunResult
 from aiperf_spec.models.server_metrics import Reconciliation
@@ -30,23 +28,6 @@ class Setup:
     version: str | None = None
     method: str | None = None
     draft_lengths: tuple[int, ...] = ()
-
-
-@dataclass(slots=True, frozen=True)
-class Requests:
-    """How the requests of a run ended. `reported` of those that succeeded brought acceptance, `reasons` say why others
-    did not."""
-
-    total: int
-    """Those that were never sent included."""
-    succeeded: int
-    failed: int
-    cancelled: int
-    unsent: int
-    reported: int
-    reasons: Mapping[DropReason, int]
-    stopped_by: str | None
-    """The signal that ended the run early."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,7 +67,10 @@ class Answer:
     ttft: Stats | None
     itl: Stats | None
     latency: Stats | None
-    requests: Requests
+    summary: Summary
+    """The figures of which these are a choice."""
+    stopped_by: str | None
+    """The signal that ended the run early."""
     reconciliation: Reconciliation | None
     counted: ServerAcceptance | None
     """Acceptance by the server's counters, of all its traffic, where no request reported any."""
@@ -141,16 +125,8 @@ def answer_of(result: RunResult, summary: Summary, analysis: Analysis | None) ->
         ttft=summary.record_stats.get("time_to_first_token"),
         itl=summary.record_stats.get("inter_token_latency"),
         latency=summary.record_stats.get("request_latency"),
-        requests=Requests(
-            total=summary.total + summary.unsent,
-            succeeded=summary.succeeded,
-            failed=summary.failed,
-            cancelled=summary.cancelled,
-            unsent=summary.unsent,
-            reported=pooled.requests,
-            reasons={reason: n for reason, n in summary.drop_reasons.items() if reason is not DropReason.FAILED},
-            stopped_by=result.stopped_by,
-        ),
+        summary=summary,
+        stopped_by=result.stopped_by,
         reconciliation=result.reconciliation,
         counted=counted if isinstance(counted, ServerAcceptance) else None,
         totals=_totals(result, summary),

@@ -65,6 +65,11 @@ class Summary:
         return self.succeeded + self.failed + self.cancelled
 
     @property
+    def due(self) -> int:
+        """The same with those that were due and never went out, as far as that is known."""
+        return self.total + self.unsent
+
+    @property
     def unsent(self) -> int:
         """Requests that were due and never went out, as far as that is known."""
         return int(self.run_values.get("unsent_request_count", 0))

@@ -8,10 +8,12 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from aiperf_spec.adapters.registry import known_engines
-from aiperf_spec.analysis.answer import Answer, Requests, Setup, TotalsAnswer
+from aiperf_spec.analysis.answer import Answer, Setup, TotalsAnswer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.metrics.summary import Summary
+from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
 from aiperf_spec.render.missing import explained, figure
@@ -97,9 +99,9 @@ def answer_block(result: RunResult, answer: Answer) -> AnswerBlock:
 
 
 def _prompts(dataset: DatasetInfo, answer: Answer) -> str:
-    requests = answer.requests.total
+    requests = answer.summary.due
     # The analysis counts those that reported; a file may hold more than were sent.
-    prompts = answer.length.n if answer.requests.reported == requests else dataset.entries
+    prompts = answer.length.n if answer.summary.acceptance.requests == requests else dataset.entries
     if not prompts:
         return plural(requests, "request")
     if dataset.has_conversations:
@@ -111,8 +113,8 @@ def _prompts(dataset: DatasetInfo, answer: Answer) -> str:
 
 
 def _lines(answer: Answer) -> Iterator[Line]:
-    if not answer.requests.succeeded:
-        yield Line("Requests", list(_requests(answer.requests)))
+    if not answer.summary.succeeded:
+        yield Line("Requests", list(_requests(answer.summary, answer.stopped_by)))
         return
     if answer.length.value is not None:
         yield Line("Acceptance length", [figure(answer.length), _interval(answer.length), *_extremes(answer)])
@@ -130,7 +132,7 @@ def _lines(answer: Answer) -> Iterator[Line]:
         yield Line("Acceptance length", [length_text(counted), "(server's counters, all traffic)"])
         yield Line("Draft acceptance", ["–" if counted.rate is None else f"{number(counted.rate, 1)} %"])
     yield Line("Output", list(_times(answer)))
-    said = [*_requests(answer.requests), *_counters(answer)]
+    said = [*_requests(answer.summary, answer.stopped_by), *_counters(answer)]
     yield Line("Requests", [*(f"{part};" for part in said[:-1]), said[-1]])
 
 
@@ -184,27 +186,29 @@ def _ms(value: float) -> str:
     return number(value, 1 if value < 10 else 0)
 
 
-def _requests(requests: Requests) -> Iterator[str]:
-    done = f"{count(requests.succeeded)} of {count(requests.total)} succeeded"
-    stopped = "" if requests.stopped_by is None else f" (stopped early by {requests.stopped_by})"
-    if 0 < requests.succeeded == requests.total == requests.reported and not stopped:
+def _requests(summary: Summary, stopped_by: str | None) -> Iterator[str]:
+    reported = summary.acceptance.requests
+    done = f"{count(summary.succeeded)} of {count(summary.due)} succeeded"
+    stopped = "" if stopped_by is None else f" (stopped early by {stopped_by})"
+    if 0 < summary.succeeded == summary.due == reported and not stopped:
         yield f"{done} and reported"
         return
-    yield ", ".join([done, *others_said(requests)]) + stopped
-    if requests.succeeded:
-        reasons = ", ".join(f"{count(n)} {reason}" for reason, n in requests.reasons.items())
-        reported = f"{count(requests.reported)} of {count(requests.succeeded)} reported acceptance"
-        yield f"{reported} ({reasons})" if reasons else reported
+    yield ", ".join([done, *others_said(summary)]) + stopped
+    if summary.succeeded:
+        told = ((reason, n) for reason, n in summary.drop_reasons.items() if reason is not DropReason.FAILED)
+        reasons = ", ".join(f"{count(n)} {reason}" for reason, n in told)
+        said = f"{count(reported)} of {count(summary.succeeded)} reported acceptance"
+        yield f"{said} ({reasons})" if reasons else said
 
 
-def others_said(requests: Requests) -> list[str]:
+def others_said(summary: Summary) -> list[str]:
     """Return how many requests did not succeed, by how they ended."""
-    others = ((requests.failed, "failed"), (requests.cancelled, "cancelled"), (requests.unsent, "never sent"))
+    others = ((summary.failed, "failed"), (summary.cancelled, "cancelled"), (summary.unsent, "never sent"))
     return [f"{count(n)} {what}" for n, what in others if n]
 
 
 def _counters(answer: Answer) -> Iterator[str]:
-    if answer.requests.reported:
+    if answer.summary.acceptance.requests:
         yield agreement(answer.reconciliation)
 
 

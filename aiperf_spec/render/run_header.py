@@ -129,7 +129,7 @@ def load_parts(config: ProfileConfig, started: str = "requests") -> list[str]:
 
 
 def _outcome(result: RunResult, summary: Summary) -> Text:
-    text = Text(f"{count(summary.succeeded)} of {plural(summary.total + summary.unsent, 'request')} succeeded")
+    text = Text(f"{count(summary.succeeded)} of {plural(summary.due, 'request')} succeeded")
     if summary.failed:
         text.append(f", {count(summary.failed)} failed", style="red")
     if summary.cancelled:

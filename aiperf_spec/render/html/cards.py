@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiperf_spec.analysis.answer import Answer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.metrics.stats import Stats
+from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.render.answer import others_said, outage_clause
 from aiperf_spec.render.html.page import Card
 from aiperf_spec.render.missing import figure, interval
@@ -39,7 +40,7 @@ def cards_of(answer: Answer, speed_up: Estimate | None = None) -> list[Card]:
     found += [_time(name, stats) for name, stats in times if stats is not None]
     if speed_up is not None and speed_up.value is not None:
         found.append(Card("Speed-up over the baseline", figure(speed_up), beside=_beside(speed_up, 2)))
-    return [*found, _requests(answer)]
+    return [*found, _requests(answer.summary)]
 
 
 def _beside(estimate: Estimate, decimals: int) -> str:
@@ -53,7 +54,6 @@ def _time(name: str, stats: Stats) -> Card:
     return Card(f"{name}, p50", number(stats.value("p50")), "ms", beside)
 
 
-def _requests(answer: Answer) -> Card:
-    found = answer.requests
-    said = [*others_said(found), f"{count(found.reported)} reported acceptance"]
-    return Card("Requests succeeded", f"{count(found.succeeded)} of {count(found.total)}", beside=", ".join(said))
+def _requests(summary: Summary) -> Card:
+    said = [*others_said(summary), f"{count(summary.acceptance.requests)} reported acceptance"]
+    return Card("Requests succeeded", f"{count(summary.succeeded)} of {count(summary.due)}", beside=", ".join(said))
