@@ -11,16 +11,13 @@ from aiperf_spec.analysis.comparison.outputs import IDENTICAL
 from aiperf_spec.config.choices import ReportMetric
 from aiperf_spec.errors import ConfigError
 from aiperf_spec.metrics.stats import STAT_NAMES
-from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS, Group, RecordMetric, RunMetric
+from aiperf_spec.metrics.table import LOOP_LAG, RECORD_BY_TAG, RUN_BY_TAG, Group, RecordMetric, RunMetric
 
 FLAGS = ("reconciled",)
 """Names whose value is true or false, handed in by who knows them."""
 _PREFIX = "spec_decode_"
-_METRICS: dict[str, RecordMetric | RunMetric] = {
-    **{metric.tag: metric for metric in RECORD_METRICS},
-    **{metric.tag: metric for metric in RUN_METRICS},
-}
-_OF_REQUESTS = {*(metric.tag for metric in RECORD_METRICS), LOOP_LAG}
+_METRICS: dict[str, RecordMetric | RunMetric] = {**RECORD_BY_TAG, **RUN_BY_TAG}
+_OF_REQUESTS = {*RECORD_BY_TAG, LOOP_LAG}
 """Tags of many values, which have statistics."""
 _KNOWN = {
     *_METRICS,
@@ -52,7 +49,7 @@ def _plain(name: str) -> str:
 
 
 def _tags() -> dict[str, str]:
-    named = {_plain(metric.label): metric.tag for metric in (*reversed(RUN_METRICS), *reversed(RECORD_METRICS))}
+    named = {_plain(metric.label): metric.tag for metric in reversed(_METRICS.values())}
     return {**named, **_OTHERS, **{tag.removeprefix(_PREFIX): tag for tag in _KNOWN}, **{tag: tag for tag in _KNOWN}}
 
 

@@ -36,11 +36,8 @@ from aiperf_spec.analysis.speed import (
 from aiperf_spec.metrics.goodput import Objective
 from aiperf_spec.metrics.stats import percentile
 from aiperf_spec.metrics.summary import Summary, summarise
-from aiperf_spec.metrics.table import LOOP_LAG, RECORD_METRICS, RUN_METRICS, RecordMetric
+from aiperf_spec.metrics.table import LOOP_LAG, RECORD_BY_TAG, RUN_BY_TAG, RecordMetric
 from aiperf_spec.models.run import ErrorKind, Phase, RequestRecord
-
-_RECORD = {metric.tag: metric for metric in RECORD_METRICS}
-_RUN = {metric.tag: metric for metric in RUN_METRICS}
 
 
 @dataclass(slots=True, frozen=True)
@@ -124,7 +121,7 @@ class Figures:
         if (found := _POOLED.get(name.tag)) is not None:
             return found.of(self._of(name.category))
         summary = self._summary_of(name.category)
-        if name.tag in _RUN:
+        if name.tag in RUN_BY_TAG:
             value = summary.run_values.get(name.tag)
             return missing(Missing.NO_RECORDS if value is None else Missing.NO_INTERVAL, value)
         return self._of_requests(name, summary)
@@ -135,7 +132,9 @@ class Figures:
         Means and pooled figures are paired by prompt where prompts match; of others, the two intervals make the
         difference's, as of independent runs.
         """
-        found = _POOLED.get(name.tag) or (_Pooled(mean_terms(_RECORD[name.tag])) if name.statistic == "avg" else None)
+        found = _POOLED.get(name.tag)
+        if found is None and name.statistic == "avg":
+            found = _Pooled(mean_terms(RECORD_BY_TAG[name.tag]))
         if found is None or (self._counted is not None and name.tag in _COUNTED):
             return difference_of(self.find(name), base.find(name), factor)
         mine, theirs = self._of(name.category), base._of(name.category)
@@ -158,14 +157,14 @@ class Figures:
             return missing(Missing.NO_RECORDS)
         chosen = self._of(name.category)
         if name.statistic[0] == "p":
-            q, (values, keys) = int(name.statistic[1:]), _values(_RECORD[name.tag], chosen)
+            q, (values, keys) = int(name.statistic[1:]), _values(RECORD_BY_TAG[name.tag], chosen)
             value = stats.percentiles.get(q)
             # A run whose records are not at hand has the percentiles of its summary alone.
             value = percentile(sorted(values), q) if value is None and values else value
             return missing(Missing.NO_RECORDS) if value is None else percentile_interval(values, keys, q, value)
         value = stats.value(name.statistic)
         if name.statistic == "avg":
-            found = ratio(clustered(chosen, mean_terms(_RECORD[name.tag])))
+            found = ratio(clustered(chosen, mean_terms(RECORD_BY_TAG[name.tag])))
             # What tables show is what is judged; the records give how it scatters.
             return missing(Missing.NO_INTERVAL, value) if found.value is None else replace(found, value=value)
         return missing(Missing.NO_INTERVAL, value)

@@ -15,7 +15,7 @@ from aiperf_spec.analysis.clusters import measured, overlap
 from aiperf_spec.analysis.figure_names import FigureName
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.config.choices import ReportMetric, ReportSource
-from aiperf_spec.metrics.table import RECORD_METRICS
+from aiperf_spec.metrics.table import RECORD_BY_TAG
 from aiperf_spec.models.run import Phase, RequestRecord
 from aiperf_spec.models.units import NS_PER_S
 
@@ -28,7 +28,6 @@ CONVENTIONAL: tuple[str, ...] = (
 """SPEED-Bench's qualitative categories and throughput tiers, then the benchmarks of acceptance length."""
 WHOLE_RUN = "all"
 """The column of a run that has no category."""
-_RECORD = {metric.tag: metric for metric in RECORD_METRICS}
 
 
 @dataclass(slots=True)
@@ -105,7 +104,7 @@ class FigureCells:
         if self._name.is_timed and not overlap(records for _, records in self._parts):
             return Cell(None)
         found = Figures(records).find(self._name)
-        metric = _RECORD.get(self._name.tag)
+        metric = RECORD_BY_TAG.get(self._name.tag)
         requests = None if metric is None else sum(metric.value(record) is not None for record in measured(records))
         return Cell(found.value, requests, found.low, found.high, prompts=found.n or None)
 

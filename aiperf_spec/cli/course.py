@@ -11,7 +11,6 @@ from aiperf_spec.artifacts.read.run import started_at, tags_of
 from aiperf_spec.artifacts.write.course_files import course_csv, course_json
 from aiperf_spec.cli.compared_runs import note_cautions, read_side
 from aiperf_spec.cli.gates import Gates
-from aiperf_spec.cli.page import course_html
 from aiperf_spec.cli.terminal import note, say_next, show_document, stderr, stdout, write_file
 from aiperf_spec.config.choices import TableFormat
 from aiperf_spec.config.tags import DATE
@@ -46,7 +45,9 @@ def course(
     if gates and found.left_out:
         note(f"{plural(len(found.left_out), 'candidate')} left out: a run that cannot be compared meets no gate")
     if html is not None:
-        write_file("--html", html, course_html(found, results, strict=gates.strict))
+        from aiperf_spec.render.html.course_page import course_page
+
+        write_file("--html", html, course_page(found, results, strict=gates.strict))
     if found.best is None:
         raise SpecProfileError("no candidate can be compared with the base", "see what is left out, and why")
     if form is TableFormat.TABLE and max(map(len, folders)) == 1:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aiperf_spec.analysis.comparison.compare import ComparisonSet
-from aiperf_spec.analysis.comparison.course import Course
 from aiperf_spec.analysis.comparison.mismatches import Run
 from aiperf_spec.analysis.comparison.outputs import OutputComparison
 from aiperf_spec.analysis.gates import GateResult
@@ -60,13 +59,6 @@ def comparison_html(
     once = list({folder.path.resolve(): folder for each in folders for folder in each}.values())
     compared = [ComparedRun(run, summarise(run.records), analyse(run.records)) for run in runs]
     return comparison_page(comparisons, compared, gates=gates, outputs=outputs, strict=strict, matrix=_matrix(once))
-
-
-def course_html(found: Course, gates: Mapping[str, Sequence[GateResult]], *, strict: bool) -> bytes:
-    """Return the page of a course; `gates` are the outcomes of its candidates by name."""
-    from aiperf_spec.render.html.course_page import course_page
-
-    return course_page(found, gates, strict=strict)
 
 
 def _page_run(group: Sequence[RunFolder], screens: RunScreens) -> PageRun:

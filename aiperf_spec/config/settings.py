@@ -205,10 +205,6 @@ class ProfileConfig(Settings, RunOptions):
             raise ValueError("--batch-size-text needs --endpoint-type completions: chat takes one prompt a request")
         if self.server_metrics_url and not self.server_metrics:
             raise ValueError("--server-metrics-url names what --no-server-metrics leaves out: give one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _check_outputs(self) -> Self:
         if self.keep_outputs and self.export_level is ExportLevel.SUMMARY:
             raise ValueError("--keep-outputs keeps texts in records, and --export-level summary writes none")
         return self

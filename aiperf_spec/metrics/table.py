@@ -263,3 +263,6 @@ RUN_METRICS: tuple[RunMetric, ...] = (
         Group.NONE,
     ),
 )
+
+RECORD_BY_TAG = {metric.tag: metric for metric in RECORD_METRICS}
+RUN_BY_TAG = {metric.tag: metric for metric in RUN_METRICS}

@@ -10,7 +10,7 @@ from aiperf_spec.config.settings import ProfileConfig
 from aiperf_spec.metrics.outage import with_outage
 from aiperf_spec.metrics.stats import loop_lag
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.metrics.table import RECORD_METRICS
+from aiperf_spec.metrics.table import RECORD_BY_TAG
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.answer import setup_parts
 from aiperf_spec.render.clients import client_rows
@@ -65,10 +65,9 @@ def goodput_text(summary: Summary) -> str:
     """Return the requests a second that met the objectives, and how many did, in words."""
     values = summary.run_values
     good, ended = int(values.get("good_request_count", 0)), summary.succeeded + summary.failed
-    units = {metric.tag: metric.unit for metric in RECORD_METRICS}
     words = []
     for tag, limit in summary.objectives.items():
-        unit = units.get(tag, "")
+        unit = RECORD_BY_TAG[tag].unit if tag in RECORD_BY_TAG else ""
         # As `Objective`: of durations the limit is an upper one.
         words.append(f"{tag} {'<=' if unit == 'ms' else '>='} {limit:g}{' ms' if unit == 'ms' else ''}")
     rate = number(values.get("goodput"))

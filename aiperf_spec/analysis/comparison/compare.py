@@ -29,7 +29,7 @@ from aiperf_spec.analysis.speed import accepted_terms, drafted_share, drafted_te
 from aiperf_spec.analysis.statistics import holm_adjusted
 from aiperf_spec.metrics.pooled import pool
 from aiperf_spec.metrics.summary import run_values
-from aiperf_spec.metrics.table import RECORD_METRICS, RUN_METRICS, Group, RecordMetric
+from aiperf_spec.metrics.table import RECORD_METRICS, RUN_BY_TAG, RUN_METRICS, Group, RecordMetric
 from aiperf_spec.models.decoding import some_undrafted
 from aiperf_spec.models.run import RequestRecord
 
@@ -146,21 +146,23 @@ def _mean(metric: RecordMetric) -> _Metric:
     return _Metric(metric.tag, metric.label, metric.unit, better, mean_terms(metric), of_shape=metric.tag in _OF_SHAPE)
 
 
+def _pooled(tag: str, better: Better, read: Read, *, offset: float = 0.0, of_shape: bool = False) -> _Metric:
+    return _Metric(tag, RUN_BY_TAG[tag].label, RUN_BY_TAG[tag].unit, better, read, offset, of_shape)
+
+
 def _percent(record: RequestRecord) -> Terms | None:
     terms = rate_terms(record)
     return None if terms is None else (100 * terms[0], terms[1])
 
 
 def _metrics(*, undrafted: bool) -> list[_Metric]:
-    labels = {metric.tag: metric.label for metric in RUN_METRICS}
     pooled = [
-        _Metric(POOLED_LENGTH, labels[POOLED_LENGTH], "ratio", Better.HIGHER, length_terms, offset=1),
-        _Metric(POOLED_RATE, labels[POOLED_RATE], "%", Better.HIGHER, _percent, of_shape=True),
+        _pooled(POOLED_LENGTH, Better.HIGHER, length_terms, offset=1),
+        _pooled(POOLED_RATE, Better.HIGHER, _percent, of_shape=True),
     ]
     if undrafted:
-        per_step, share = "tokens_per_decode_step", "drafted_share"
-        pooled.append(_Metric(per_step, labels[per_step], "ratio", Better.HIGHER, accepted_terms, offset=1))
-        pooled.append(_Metric(share, labels[share], "ratio", Better.NEITHER, drafted_terms))
+        pooled.append(_pooled("tokens_per_decode_step", Better.HIGHER, accepted_terms, offset=1))
+        pooled.append(_pooled("drafted_share", Better.NEITHER, drafted_terms))
     groups = (Group.ACCEPTANCE, Group.LATENCY)
     means = [_mean(metric) for group in groups for metric in RECORD_METRICS if metric.group is group]
     return [*pooled, *means, _Metric(STEP_TIME, "Step time", "ms", Better.LOWER, step_terms)]

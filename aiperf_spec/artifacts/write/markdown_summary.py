@@ -6,7 +6,7 @@ from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.report import Analysis
 from aiperf_spec.artifacts.write.matrix_formats import escaped, markdown_row
 from aiperf_spec.metrics.summary import Summary
-from aiperf_spec.metrics.table import RECORD_METRICS
+from aiperf_spec.metrics.table import RECORD_BY_TAG
 from aiperf_spec.render.missing import figure, interval
 from aiperf_spec.render.text import count, number, plural, printable
 from aiperf_spec.render.words import WORDS
@@ -63,11 +63,10 @@ def _figures(analysis: Analysis, summary: Summary) -> Iterator[list[str]]:
     ):
         if each.value is not None:
             yield [name, figure(each, 2, factor), interval(each, 2, factor), _n(each, None)]
-    labels = {metric.tag: f"{metric.header} ({metric.unit})" for metric in RECORD_METRICS}
-    for tag in _TIMES:
-        if (stats := summary.record_stats.get(tag)) is not None:
+    for metric in (RECORD_BY_TAG[tag] for tag in _TIMES):
+        if (stats := summary.record_stats.get(metric.tag)) is not None:
             shown = f"p50 {number(stats.value('p50'))}, p99 {number(stats.value('p99'))}"
-            yield [labels[tag], shown, "", plural(stats.count, "request")]
+            yield [f"{metric.header} ({metric.unit})", shown, "", plural(stats.count, "request")]
     if (tokens := summary.run_values.get("output_token_throughput")) is not None:
         yield ["Output tokens/s", number(tokens), "", plural(summary.succeeded, "request")]
 

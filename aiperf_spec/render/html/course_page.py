@@ -23,8 +23,11 @@ _TICKS = 8
 """Places that are named on the axis; tips name all."""
 
 
-def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None = None, *, strict: bool) -> bytes:
-    """Return the page: what it comes to, then the lengths in order, with the table folded under them."""
+def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]], *, strict: bool) -> bytes:
+    """Return the page: what it comes to, then the lengths in order, with the table folded under them.
+
+    `gates` are their outcomes by candidate.
+    """
     ordered_by = printable(found.ordered_by, 40)
     folded = [("Table: course", [course_table(found)])]
     charts = [course_chart("co", found)]
@@ -35,7 +38,7 @@ def course_page(found: Course, gates: Mapping[str, Sequence[GateResult]] | None 
     judged = [
         Group(tables=[gates_table(gates[each.name], strict=strict, title=name_of(found, each))])
         for each in found.checkpoints
-        if gates and each.name in gates
+        if each.name in gates
     ]
     sections = [
         Section(f"Acceptance length by {ordered_by}", [course]),
