@@ -62,7 +62,7 @@ def _parts(analysis: SweepAnalysis) -> Iterator[RenderableType]:
 
 
 def load_header(loads: Iterable[Load]) -> str:
-    """Return what loads are called in the head of a column."""
+    """Return what loads are called in the head of a column, and on an axis."""
     return "requests/s" if any(load.kind is LoadKind.REQUEST_RATE for load in loads) else "concurrency"
 
 

@@ -15,6 +15,7 @@ from aiperf_spec.render.html.charts import line
 from aiperf_spec.render.html.page import Chart
 from aiperf_spec.render.html.svg_plots import COLOURS, INK, MUTED, SERIES, Tips, draw
 from aiperf_spec.render.missing import figure, interval
+from aiperf_spec.render.sweep import load_header
 from aiperf_spec.render.sweep_sentences import crossover_text, load_text
 from aiperf_spec.render.text import number
 
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
 _FASTER, _SLOWER = COLOURS[2], COLOURS[1]
 _STRONGEST = math.log(2)
 """The logarithm of the speed-up, either way, at which a cell of the heat map has its full colour."""
-
-
-def axis_name(loads: Sequence[Load]) -> str:
-    """Return the name of the axis of loads."""
-    return load_text(loads[0]).replace(f"{loads[0].value:g}", "").strip() if loads else ""
 
 
 def series_of(analysis: SweepAnalysis) -> list[int | None]:
@@ -72,7 +68,7 @@ def speed_ups(name: str, title: str, answers: Answers, loads: Sequence[Load], le
                 ends = f"{number(each.speed_up.low)}–{number(each.speed_up.high)}"
                 axes.text(i, j - 0.26, ends, ha="center", va="center", color=MUTED, fontsize=0.7 * small)
         axes.set(xlim=(-0.5, len(loads) - 0.5), ylim=(-0.5, len(lengths) - 0.5))
-        axes.set(xlabel=axis_name(loads), ylabel="draft length k")
+        axes.set(xlabel=load_header(loads), ylabel="draft length k")
         axes.set_xticks(range(len(loads)), [f"{load.value:g}" for load in loads])
         axes.set_yticks(range(len(lengths)), [str(k) for k in lengths])
         axes.grid(visible=False)
@@ -151,4 +147,4 @@ def _load_axis(axes: Axes, loads: Sequence[Load]) -> None:
     axes.set_xscale("log")
     axes.set_xticks([load.value for load in loads], [f"{load.value:g}" for load in loads])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set(xlabel=axis_name(loads))
+    axes.set(xlabel=load_header(loads))
