@@ -9,10 +9,11 @@ from pathlib import Path
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.answers import load_answers, load_token_choices
 from aiperf_spec.artifacts.read.files import existing, load_json
+from aiperf_spec.artifacts.read.record_lines import RecordTotals
 from aiperf_spec.artifacts.read.records import LoadedRecords, RecordStream, load_records
 from aiperf_spec.artifacts.read.server_metrics_file import ServerMetricsFile
 from aiperf_spec.artifacts.read.summary_file import SummaryFile
-from aiperf_spec.artifacts.read.totals import RecordTotals, add_up, read_totals
+from aiperf_spec.artifacts.read.totals import add_up, read_totals
 from aiperf_spec.errors import SpecProfileError
 from aiperf_spec.models.response import PromptAndAnswer
 from aiperf_spec.models.run import RequestRecord

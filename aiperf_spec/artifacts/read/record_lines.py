@@ -188,10 +188,11 @@ def decode_line(text: bytes) -> RecordLine:
 
 
 @dataclass(slots=True)
-class Sums:
-    """Sums of the records of a part of a file, by category: each prompt's requests, accepted, steps and proposed.
+class RecordTotals:
+    """What a run's records, or a part of them, add up to, in bounded memory.
 
-    Only successful profiled requests count; `unreadable` are the lines that are no record.
+    `categories` has the sums by prompt of successful profiled requests with an acceptance record; None is the category
+    of records that have none. `succeeded` counts all that succeeded, `unreadable` the lines that are no record.
     """
 
     categories: dict[str | None, PromptSums] = field(default_factory=dict)
@@ -199,6 +200,21 @@ class Sums:
     unreadable: int = 0
     undrafted: int | None = 0
     """Decode steps without a draft; None where tokens of a request with acceptance were not counted."""
+
+    @property
+    def drafted_share(self) -> float | None:
+        """Verify steps / decode steps, a fraction; None where they are not known."""
+        steps = sum(total.steps for total in self.categories.values())
+        return None if self.undrafted is None or not steps else steps / (steps + self.undrafted)
+
+    def take(self, part: RecordTotals) -> None:
+        """Add the records of another part of the file."""
+        for category, prompts in part.categories.items():
+            self.categories.setdefault(category, PromptSums()).merge(prompts)
+        self.succeeded += part.succeeded
+        self.unreadable += part.unreadable
+        both = self.undrafted is not None and part.undrafted is not None
+        self.undrafted = (self.undrafted or 0) + (part.undrafted or 0) if both else None
 
     def add(self, terms: Mapping[tuple[str | None, str | None, str | None], Sequence[_Counts]]) -> None:
         """Add requests by their category, prompt hash and prompt id."""
@@ -209,9 +225,9 @@ class Sums:
             sums.add(prompt_key(prompt_hash, prompt_id), len(each), sum(accepted), sum(steps), known)
 
 
-def read_part(path: Path, start: int, end: int | None) -> Sums:
-    """Return the sums of the lines that begin within these bytes of a file; to its end where `end` is None."""
-    part = Sums()
+def read_part(path: Path, start: int, end: int | None) -> RecordTotals:
+    """Return the totals of the lines that begin within these bytes of a file; to its end where `end` is None."""
+    part = RecordTotals()
     # What few lines have in common is added up apart, a prompt at a time: that is quicker, line by line.
     terms: defaultdict[tuple[str | None, str | None, str | None], list[_Counts]] = defaultdict(list)
     undrafted, uncounted = 0, False

@@ -3,50 +3,20 @@
 import os
 import threading
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 
-from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.clusters import measured, prompt_of
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import UNREADABLE, existing, unreadable
-from aiperf_spec.artifacts.read.record_lines import Sums, ignore_interrupt, read_part
+from aiperf_spec.artifacts.read.record_lines import RecordTotals, ignore_interrupt, read_part
 from aiperf_spec.artifacts.read.records import LoadedRecords
 from aiperf_spec.metrics.pooled import pool
+from aiperf_spec.models.prompt_sums import PromptSums
 
 _SHARE = 128 << 20
 """Bytes for which another process is worth its start."""
 _MAX_PROCESSES = 8
-
-
-@dataclass(slots=True)
-class RecordTotals:
-    """What a run's records add up to: successful profiled requests with an acceptance record, by category.
-
-    None is the category of records that have none. `succeeded` counts all that succeeded, `unreadable` the lines that
-    are no record, `undrafted` the decode steps without a draft; it is None where tokens were not counted.
-    """
-
-    categories: dict[str | None, CategoryTotals] = field(default_factory=dict)
-    succeeded: int = 0
-    unreadable: int = 0
-    undrafted: int | None = 0
-
-    @property
-    def drafted_share(self) -> float | None:
-        """Verify steps / decode steps, a fraction; None where they are not known."""
-        steps = sum(total.steps for total in self.categories.values())
-        return None if self.undrafted is None or not steps else steps / (steps + self.undrafted)
-
-    def take(self, part: Sums) -> None:
-        """Add the records of a part of the file."""
-        for category, prompts in part.categories.items():
-            self.categories.setdefault(category, CategoryTotals()).merge(prompts)
-        self.succeeded += part.succeeded
-        self.unreadable += part.unreadable
-        both = self.undrafted is not None and part.undrafted is not None
-        self.undrafted = (self.undrafted or 0) + (part.undrafted or 0) if both else None
 
 
 def read_totals(folder: Path) -> RecordTotals:
@@ -64,17 +34,15 @@ def read_totals(folder: Path) -> RecordTotals:
 def _in_processes(path: Path) -> RecordTotals:
     size = path.stat().st_size
     processes = 1 if path.suffix == ".gz" else max(min(size // _SHARE, os.cpu_count() or 1, _MAX_PROCESSES), 1)
-    totals = RecordTotals()
     if processes == 1:
-        totals.take(read_part(path, 0, None))
-        return totals
+        return read_part(path, 0, None)
     # One part is read here. A copy of this process needs no start of its own; of several threads it would be torn.
     edges = [size * i // processes for i in range(processes + 1)]
     copied = threading.active_count() == 1 and "fork" in get_all_start_methods()
     context = get_context("fork" if copied else "spawn")
     with ProcessPoolExecutor(processes - 1, mp_context=context, initializer=ignore_interrupt) as executor:
         others = executor.map(read_part, [path] * (processes - 1), edges[1:-1], edges[2:])
-        totals.take(read_part(path, 0, edges[1]))
+        totals = read_part(path, 0, edges[1])
         for part in others:
             totals.take(part)
     return totals
@@ -88,7 +56,7 @@ def add_up(loaded: LoadedRecords) -> RecordTotals:
     for record in records:
         totals.succeeded += 1
         if (found := record.acceptance) is not None:
-            category = totals.categories.setdefault(record.category, CategoryTotals())
+            category = totals.categories.setdefault(record.category, PromptSums())
             counts = found.num_accepted_draft_tokens, found.num_spec_steps, found.proposed
             category.add(prompt_of(record), 1, *counts)
     return totals
