@@ -14,6 +14,7 @@ from aiperf_spec.adapters.registry import counts_speculation, known_engines
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.units import NS_PER_MS
+from aiperf_spec.render.layout import pairs
 from aiperf_spec.render.notices import ASK_DIRECTLY
 from aiperf_spec.render.server_side import drafter_text
 from aiperf_spec.render.text import count, number, plural, printable
@@ -66,9 +67,7 @@ def diagnose(result: RunResult, server: ServerInfo, *, asked_for_user: bool = Fa
 
 def diagnosis_report(diagnosis: Diagnosis) -> RenderableType:
     """Return a diagnosis as lines, and what to change below."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
+    grid = pairs("bold")
     for name, text, style in diagnosis.rows:
         grid.add_row(name, Text(text, style=style))
     if not diagnosis.changes:

@@ -2,12 +2,12 @@
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.analysis.server_acceptance import exact_length
 from aiperf_spec.metrics.summary import Summary
 from aiperf_spec.models.run import RunResult
+from aiperf_spec.render.layout import pairs
 from aiperf_spec.render.text import count, number, plural
 
 _COUNTED = "by the verify steps that the server counted for the same drafts"
@@ -30,9 +30,7 @@ def totals_table(result: RunResult, summary: Summary) -> RenderableType | None:
     if not requests and not left_out:
         return None
     title = Text.assemble(("Acceptance", "bold"), " of requests that reported no verify steps")
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
+    grid = pairs()
     if requests:
         of = f"{count(int(values['draft_totals_accepted_draft_tokens']))} of "
         drafts = f"{of}{plural(int(values['draft_totals_draft_tokens']), 'draft token')} accepted"

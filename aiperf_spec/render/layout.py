@@ -110,6 +110,14 @@ def table_of(
     return table
 
 
+def pairs(style: str = "") -> Table:
+    """Return a table of two columns without a header: names, in this style, and what is said of each."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style=style, no_wrap=True)
+    grid.add_column()
+    return grid
+
+
 def titled(title: str, table: Table, notes: Sequence[str] = ()) -> RenderableType:
     """Return a table under its title and over its notes, both as wide as the terminal.
 

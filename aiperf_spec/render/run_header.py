@@ -14,15 +14,14 @@ from aiperf_spec.metrics.table import RECORD_BY_TAG
 from aiperf_spec.models.run import DatasetInfo, RunResult
 from aiperf_spec.render.answer import setup_parts
 from aiperf_spec.render.clients import client_rows
+from aiperf_spec.render.layout import pairs
 from aiperf_spec.render.server_side import drafter_text
 from aiperf_spec.render.text import cell, count, number, plural, printable
 
 
 def run_table(result: RunResult, summary: Summary, *, full: bool = True) -> Table:
     """Return what was run; in full also how many requests ended how, and the throughput of those that succeeded."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
+    grid = pairs("bold")
     setup = ", ".join(setup_parts(setup_of(result, summary)))
     grid.add_row("Server", Text(f"{setup} at {printable(result.url)}" if setup else printable(result.url)))
     if full:  # the answer names it too

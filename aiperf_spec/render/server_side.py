@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from rich.console import Group as Renderables
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.analysis.clusters import measured
@@ -16,7 +15,7 @@ from aiperf_spec.metrics.table import RECORD_METRICS, Group
 from aiperf_spec.models.drafter import ServerDrafter
 from aiperf_spec.models.run import RequestRecord, RunResult
 from aiperf_spec.models.server_metrics import Agreement, Reconciliation
-from aiperf_spec.render.layout import table_of
+from aiperf_spec.render.layout import pairs, table_of
 from aiperf_spec.render.missing import explained
 from aiperf_spec.render.text import count, number, plural, printable
 from aiperf_spec.render.words import WORDS
@@ -67,9 +66,7 @@ def server_acceptance_table(reconciliation: Reconciliation, succeeded: int) -> R
     said = f"0 of {plural(succeeded, 'successful request')} reported acceptance."
     if not isinstance(found, ServerAcceptance):
         return Renderables(title, Text(f"{said} No figures: {explained(found)}.", style="yellow"))
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
+    grid = pairs()
     grid.add_row("Acceptance length", Text(length_text(found), style="bold"))
     if found.proposed is None:
         grid.add_row("Draft acceptance rate", "–  (the server does not count what it proposes)")

@@ -9,7 +9,7 @@ import orjson
 
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.sweep_folder import read_cell_ends, read_plan
-from aiperf_spec.artifacts.write.whole_file import write_whole
+from aiperf_spec.artifacts.write.whole_file import not_written, write_whole
 from aiperf_spec.errors import ArtifactError
 from aiperf_spec.models.sweep import Cell, CellEnd
 
@@ -53,7 +53,7 @@ class SweepFolder:
                     file.write(b"\n")  # a kill has cut the last line
             write_whole(self.path / names.SWEEP_PLAN, orjson.dumps(plan, option=orjson.OPT_INDENT_2) + b"\n")
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def is_done(self, cell: Cell) -> bool:
         """Say whether the cell's folder is whole."""
@@ -68,18 +68,12 @@ class SweepFolder:
             with (self.path / names.SWEEP_CELLS).open("ab") as file:
                 file.write(line)
         except OSError as error:
-            raise self._not_written(error) from None
+            raise not_written(self.path, error) from None
 
     def kept(self, cells: Sequence[Cell]) -> str:
         """Say in a clause how much of the sweep is on disk, and where."""
         done = sum(self.is_done(cell) for cell in cells)
         return f"{done} of {len(cells)} cells are kept in {self.path}"
-
-    def _not_written(self, error: OSError) -> ArtifactError:
-        return ArtifactError(
-            f"--artifact-dir {str(self.path)!r} cannot be written: {error.strerror or error}",
-            "choose a folder that you may write to",
-        )
 
 
 def _expect_same(earlier: dict[str, Any], plan: dict[str, Any]) -> None:

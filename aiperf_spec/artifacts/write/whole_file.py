@@ -4,6 +4,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from aiperf_spec.errors import ArtifactError
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file in the place of an earlier one; raise `OSError` where it cannot be, and leave that one as it was.
@@ -21,6 +23,14 @@ def write_whole(path: Path, data: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def not_written(folder: Path, error: OSError) -> ArtifactError:
+    """Return the error that names a folder of `--artifact-dir` which cannot be written."""
+    return ArtifactError(
+        f"--artifact-dir {str(folder)!r} cannot be written: {error.strerror or error}",
+        "choose a folder that you may write to",
+    )
 
 
 def new_file(path: Path) -> int:

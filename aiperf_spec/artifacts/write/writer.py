@@ -13,7 +13,7 @@ from aiperf_spec.artifacts.write.config_yaml import config_yaml
 from aiperf_spec.artifacts.write.record_lines import raw_line, record_line
 from aiperf_spec.artifacts.write.server_metrics_files import server_metrics_csv, server_metrics_json
 from aiperf_spec.artifacts.write.summary_files import summary_csv, summary_json
-from aiperf_spec.artifacts.write.whole_file import new_file, write_whole
+from aiperf_spec.artifacts.write.whole_file import new_file, not_written, write_whole
 from aiperf_spec.config.choices import ExportLevel
 from aiperf_spec.config.settings import ProfileConfig, ReportSettings
 from aiperf_spec.errors import ArtifactError, SpecProfileError, standing_alone
@@ -74,10 +74,7 @@ class ArtifactWriter:
             os.close(new_file(probe))
             probe.unlink()
         except OSError as error:
-            raise ArtifactError(
-                f"--artifact-dir {str(folder)!r} cannot be written: {error.strerror or error}",
-                "choose a folder that you may write to",
-            ) from None
+            raise not_written(folder, error) from None
         self._folder = folder
         # Before the first request: a killed run can be repeated too.
         self._replace(names.CONFIG_YAML, lambda: config_yaml(info, self._settings))
