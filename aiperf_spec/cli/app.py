@@ -297,24 +297,11 @@ def simulate(
     ] = None,
 ) -> None:
     """Serve an imitation of an engine until Ctrl-C."""
+    # All but the faults are fields of the simulator's configuration, by their names.
+    options = dict(locals())
     from aiperf_spec.cli import simulate as command
 
-    command.simulate(
-        engine=engine,
-        port=port,
-        model=model,
-        num_spec_tokens=num_spec_tokens,
-        step_time_ms=step_time_ms,
-        draft_time_ms=draft_time_ms,
-        batch_time_ms=batch_time_ms,
-        prefill_time_ms=prefill_time_ms,
-        seed=seed,
-        stretch_tokens=stretch_tokens,
-        undrafted_share=undrafted_share,
-        changed_answers=changed_answers,
-        near_ties=near_ties,
-        faults=fault or [],
-    )
+    command.simulate(faults=options.pop("fault") or [], **options)
 
 
 @app.command(cls=HelpCommand)
