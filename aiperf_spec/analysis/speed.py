@@ -11,11 +11,11 @@ from aiperf_spec.analysis.clusters import Terms, clustered
 from aiperf_spec.analysis.intervals import Estimate, Ratio, as_length, estimate, linearised, missing, ratio, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.metrics.latency import content_span_ns
-from aiperf_spec.models.decoding import Decoding, LikelyDecoding, decoding, likely_steps, ran_undrafted
+from aiperf_spec.models.decoding import Decoding, decoding, likely_steps, ran_undrafted
 from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.units import NS_PER_MS
 
-_Decoded = Callable[[RequestRecord], Decoding | LikelyDecoding | None]
+_Decoded = Callable[[RequestRecord], Decoding[int] | Decoding[float] | None]
 
 
 class _ReadDecoded(Protocol):

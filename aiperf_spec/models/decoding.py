@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.identities import undrafted_steps
@@ -18,7 +18,10 @@ def some_undrafted(drafted_share: float | None) -> bool:
     return drafted_share is not None and drafted_share < _DRAFTED_THROUGHOUT
 
 
-class Decoding(NamedTuple):
+N = TypeVar("N", int, float)
+
+
+class Decoding(NamedTuple, Generic[N]):
     """What the engine decoded after the prompt, whose own pass gives the first token.
 
     An engine may count only the steps that verified a draft (vLLM does). A drafter that often finds nothing, such as
@@ -28,6 +31,7 @@ class Decoding(NamedTuple):
     that is cut at a limit or a stop gives fewer tokens than it counts, and hides as many undrafted steps. No response
     says how many; they are at most the drafts that this step accepted, so the truth lies between `undrafted_steps` and
     `undrafted_at_most`. Where `undrafted_steps` is 0 in every response of a run, its drafter drafts for every step.
+    As an average over responses like this one, it need not be whole.
     """
 
     tokens: int
@@ -35,35 +39,21 @@ class Decoding(NamedTuple):
     accepted: int
     """Accepted draft tokens."""
     verify_steps: int
-    undrafted_steps: int
+    undrafted_steps: N
     undrafted_at_most: int
 
     @property
-    def steps(self) -> int:
+    def steps(self) -> N:
         """All decode steps."""
         return self.verify_steps + self.undrafted_steps
 
     @property
-    def given(self) -> int:
+    def given(self) -> N:
         """The tokens that the steps gave, those cut off included."""
         return self.accepted + self.steps
 
 
-class LikelyDecoding(NamedTuple):
-    """The same, where `undrafted_steps` is an average over responses like this one."""
-
-    tokens: int
-    accepted: int
-    verify_steps: int
-    undrafted_steps: float
-
-    @property
-    def steps(self) -> float:
-        """All decode steps."""
-        return self.verify_steps + self.undrafted_steps
-
-
-def decoding(record: RequestRecord) -> Decoding | None:
+def decoding(record: RequestRecord) -> Decoding[int] | None:
     """Return what is known of a request's decode steps.
 
     None where the engine reported nothing of speculation or counted no tokens. One that reported that no verify step
@@ -91,7 +81,7 @@ def ran_undrafted(record: RequestRecord) -> bool:
     return found is not None and found.undrafted_steps > 0
 
 
-def likely_steps(record: RequestRecord, *, most: bool) -> LikelyDecoding | None:
+def likely_steps(record: RequestRecord, *, most: bool) -> Decoding[float] | None:
     """Return the decode steps that there were on average over responses like this one.
 
     A limit of tokens falls on every token of a response alike, so a verify step that gave j + 1 tokens is cut j + 1
@@ -104,10 +94,10 @@ def likely_steps(record: RequestRecord, *, most: bool) -> LikelyDecoding | None:
         return None
     if report is None or record.finish_reason != _AT_LIMIT:
         bound = found.undrafted_at_most if most else found.undrafted_steps
-        return LikelyDecoding(found.tokens, found.accepted, found.verify_steps, bound)
+        return Decoding(found.tokens, found.accepted, found.verify_steps, float(bound), found.undrafted_at_most)
     kept = found.tokens - 1
     weight = sum(count * steps * (count + 1) / 2 for count, steps in report.acceptance_histogram.items())
     cut = (sqrt(kept * kept + 4 * weight) - kept) / 2  # cut = weight / (kept + cut): the steps gave what was cut, too
     # One response may come out below zero, and their sum be right: most responses of a drafter that misses little do.
     undrafted = max(kept - found.accepted - found.verify_steps + cut, 1 - found.verify_steps)
-    return LikelyDecoding(found.tokens, found.accepted, found.verify_steps, undrafted)
+    return Decoding(found.tokens, found.accepted, found.verify_steps, undrafted, found.undrafted_at_most)
