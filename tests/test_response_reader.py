@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -398,6 +399,32 @@ def test_reads_that_end_within_an_event_are_compared_too(parsed: list[bytes]) ->
     assert "".join(response.text for response in reader.responses) == "".join(f"word {n}" for n in range(1000))
     # Few at the start, and one that each read cuts.
     assert len(parsed) < 100
+
+
+@pytest.mark.parametrize(("text", "keep_events", "refused"), [(100, False, True), (1, False, False), (1, True, True)])
+def test_a_stream_of_which_too_much_is_kept_is_refused(
+    text: int, keep_events: bool, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiperf_spec.wire.response_reader.MAX_KEPT_BYTES", 10_000)
+    monkeypatch.setattr("aiperf_spec.wire.response_reader._WEIGHED_EVERY", 1000)
+    reader = ResponseReader(PATHS, keep_events=keep_events)
+    fed = 0
+
+    def flood() -> None:
+        nonlocal fed
+        for number in range(300):
+            # As log-probabilities do, what is not kept differs from event to event.
+            said = b'{"choices":[{"index":0,"delta":{"content":"%s"}}],"more":"%s%d"}' % (
+                b"a" * text,
+                b"b" * 99,
+                number,
+            )
+            reader.feed(b"data: " + said + b"\n\n", number)
+            fed += len(said)
+
+    with pytest.raises(EventTooLargeError, match="a stream of more than") if refused else nullcontext():
+        flood()
+    assert (fed < 40_000) == refused
 
 
 @pytest.mark.parametrize("alike", [True, False])

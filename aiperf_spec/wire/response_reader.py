@@ -20,6 +20,10 @@ MAX_EVENTS = 1 << 22
 
 No answer has as many tokens, and a server that never ends must not take all memory.
 """
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+"""Text of one response that is kept; with `keep_events`, text and events."""
+_WEIGHED_EVERY = 8 * 1024 * 1024
+"""Bytes of a stream after which what is kept of it is weighed again: logprobs and metadata are large and not kept."""
 _BLANKS = 64 * 1024
 """Bytes of white space after which a body is no longer looked at for the start of a stream."""
 _PLAIN = bytes(code for code in range(32, 127) if code not in b'"\\')
@@ -85,6 +89,7 @@ class ResponseReader:
         self._responses: list[ParsedResponse] = []
         self._body: list[bytes] = []
         self._size = 0
+        self._weighed = _WEIGHED_EVERY
         self._opens_stream: bool | None = None
         self._decoder = SSEDecoder()
         self._pattern: _Pattern | None = None
@@ -103,9 +108,11 @@ class ResponseReader:
 
     def feed(self, data: bytes, now_ns: int) -> None:
         """Take the next bytes of the body; raises `EventTooLargeError` for one that never ends."""
+        self._size += len(data)
+        if self._size > self._weighed:
+            self._weigh()
         if not self.is_stream:
             self._body.append(data)
-            self._size += len(data)
             if self._size > MAX_EVENT_BYTES:
                 raise EventTooLargeError(f"a body of more than {MAX_EVENT_BYTES >> 20} MiB")
             # Content types lie (proxies, gateways): what the first byte says does not.
@@ -137,6 +144,15 @@ class ResponseReader:
         else:
             self._take([SSEEvent(b"".join(self._body))], now_ns)
             self._body.clear()
+
+    def _weigh(self) -> None:
+        """Refuse a stream of which more is kept than any answer has."""
+        self._weighed = self._size + _WEIGHED_EVERY
+        kept = sum(map(len, self._texts)) + sum(len(each.text) + len(each.reasoning) for each in self._responses)
+        if self.events is not None:
+            kept += self.events.size
+        if kept > MAX_KEPT_BYTES:
+            raise EventTooLargeError(f"a stream of more than {MAX_KEPT_BYTES >> 20} MiB")
 
     def _take_singly(self, data: bytes, now_ns: int) -> bytes:
         """Take events one by one until there is a pattern, but no more than a few; return what is left."""
@@ -242,6 +258,11 @@ class Events:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    @property
+    def size(self) -> int:
+        """How many bytes they are."""
+        return sum(map(len, self._data))
 
     def __iter__(self) -> Iterator[tuple[int, SSEEvent]]:
         for position, (arrival_ns, data) in enumerate(zip(self._arrivals, self._data, strict=True)):
