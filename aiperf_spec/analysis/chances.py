@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -101,6 +101,12 @@ class Chances:
     def k(self) -> int:
         """The draft length of the run."""
         return len(self.by_position)
+
+    def nudged_positions(self, nudge: float) -> Iterator[Chances]:
+        """Yield the chances with one position's lower, for each position."""
+        for place, chance in enumerate(self.by_position):
+            lower = *self.by_position[:place], chance - nudge, *self.by_position[place + 1 :]
+            yield replace(self, by_position=lower)
 
     def moved_by(self, given: Iterable[Evidence]) -> Iterator[tuple[float, float]]:
         """Yield how far each prompt's evidence moves `after_full` and `decay` (linearised: all prompts' add to 0)."""

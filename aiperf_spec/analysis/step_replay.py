@@ -190,6 +190,7 @@ class Replays:
             prompt = prompt_of(record)
             self._evidence[prompt] = self._evidence.get(prompt, Evidence()).plus(given)
         self.chances = Chances.of(tallies, self._evidence.values())
+        self._tallies = tallies
 
     def at(self, length: int, *, short_stay: bool = False) -> dict[str, Terms]:
         """Return each prompt's (tokens, steps) with drafts of `length` tokens.
@@ -211,27 +212,35 @@ class Replays:
             own = sums[prompt_of(record)]
             own[0] += given[0]
             own[1] += given[1]
-        by_after_full, by_decay = self._slopes(replay)
-        moves = self.chances.moved_by(self._evidence.values())
-        for prompt, (after_full, decay) in zip(self._evidence, moves, strict=True):
-            sums[prompt][1] += replayed * (by_after_full * after_full + by_decay * decay)
+        for prompt, moved in zip(self._evidence, self._moved(replay), strict=True):
+            sums[prompt][1] += replayed * moved
         return {prompt: (tokens, finished) for prompt, (tokens, finished) in sums.items()}
 
-    def _slopes(self, replay: Replay) -> tuple[float, float]:
-        """Return the relative change of the steps with `after_full`, and with `decay`."""
-        if self.chances.learnt is None:
-            return 0.0, 0.0
+    def _moved(self, replay: Replay) -> Iterator[float]:
+        """Yield by what share each prompt's evidence moved the replayed steps of the run."""
         chances = self.chances
-        base, *nudged = (
-            self._steps_per_token(replace(replay, chances=each, moves={}))
-            for each in (
-                chances,
-                replace(chances, after_full=chances.after_full - _NUDGE),
-                replace(chances, decay=chances.decay - _NUDGE),
-            )
+        if chances.learnt is None:
+            return repeat(0.0, len(self._evidence))
+        base = self._steps_per_token(replay)
+
+        def slope(nudged: Chances) -> float:
+            return (base - self._steps_per_token(replace(replay, chances=nudged, moves={}))) / (base * _NUDGE)
+
+        by_after_full = slope(replace(chances, after_full=chances.after_full - _NUDGE))
+        by_decay = slope(replace(chances, decay=chances.decay - _NUDGE))
+        by_position = [slope(each) for each in chances.nudged_positions(_NUDGE)]
+        positions = [0.0] * len(self._evidence)
+        columns = zip(by_position, chances.by_position, self._tallies.reached, self._tallies.at_risk, strict=True)
+        for by, chance, reached, at_risk in columns:
+            if by:
+                share = by / sum(at_risk)
+                terms = zip(positions, reached, at_risk, strict=True)
+                positions = [sofar + share * (right - chance * tried) for sofar, right, tried in terms]
+        moves = chances.moved_by(self._evidence.values())
+        return (
+            by_after_full * after_full + by_decay * decay + more
+            for (after_full, decay), more in zip(moves, positions, strict=True)
         )
-        by_after_full, by_decay = ((base - each) / (base * _NUDGE) for each in nudged)
-        return by_after_full, by_decay
 
     def _steps_per_token(self, replay: Replay) -> float:
         replayed = [replay.request(steps) for steps in self._sample]
