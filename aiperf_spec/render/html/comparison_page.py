@@ -20,11 +20,9 @@ from aiperf_spec.render.comparison_tables import comparison_report, method, mism
 from aiperf_spec.render.course import short
 from aiperf_spec.render.gates import gates_table
 from aiperf_spec.render.html import time_charts
-from aiperf_spec.render.html.category_forest import category_forest
 from aiperf_spec.render.html.forest import Line, forest
 from aiperf_spec.render.html.page import Forest, Group, Page, Point, Section
-from aiperf_spec.render.html.several import latencies_of, positions_of
-from aiperf_spec.render.matrix import matrix_report
+from aiperf_spec.render.html.several import categories_of, latencies_of, positions_of
 from aiperf_spec.render.missing import interval, signed
 from aiperf_spec.render.outputs import outputs_sentences, outputs_tables
 from aiperf_spec.render.side_by_side import RunRow, runs_table
@@ -70,10 +68,14 @@ def comparison_page(
         sections.append(Section(f"{names[i + 1]} against {names[0]}", groups))
     table = runs_table([RunRow(run.name, reported_setup(run.summary.acceptance), run.summary) for run in runs])
     sections.append(Section("Runs side by side", [Group(tables=[table])]))
-    if matrix is not None and (plot := category_forest(matrix)) is not None:
-        folded = [("Table: acceptance by category", [matrix_report(matrix, intervals=True, width=None)])]
-        sections.append(Section("Acceptance by category", [Group(forests=[plot], folded=folded)]))
-    sections += [Section("Position acceptance", [_acceptance(runs)]), Section("Latency", [_times(runs)])]
+    if matrix is not None:
+        sections.append(Section("Acceptance by category", [categories_of(matrix)]))
+    curves = [(run.name, run.summary.acceptance.histogram, run.analysis.run.curve) for run in runs]
+    times = [(run.name, time_charts.times_of(measured(run.run.records), run.summary.record_stats)) for run in runs]
+    sections += [
+        Section("Position acceptance", [positions_of("c", curves)]),
+        Section("Latency", [latencies_of("c", times)]),
+    ]
     return Page(
         kicker=f"Comparison of {plural(len(runs), 'run')}",
         title=f"{', '.join(names[1:])} against {names[0]}",
@@ -139,13 +141,3 @@ def _point(name: str, row: ComparedRow) -> Point | None:
 
 def _signed(value: float) -> str:
     return signed(round(value, 1) + 0.0, 1)  # adding turns -0.0 into 0.0
-
-
-def _acceptance(runs: Sequence[ComparedRun]) -> Group:
-    return positions_of("c", [(run.name, run.summary.acceptance.histogram, run.analysis.run.curve) for run in runs])
-
-
-def _times(runs: Sequence[ComparedRun]) -> Group:
-    return latencies_of(
-        "c", [(run.name, time_charts.times_of(measured(run.run.records), run.summary.record_stats)) for run in runs]
-    )

@@ -19,11 +19,9 @@ from aiperf_spec.render import tables
 from aiperf_spec.render.answer import answer_block, setup_parts
 from aiperf_spec.render.html import charts, time_charts
 from aiperf_spec.render.html.cards import cards_of
-from aiperf_spec.render.html.category_forest import category_forest
 from aiperf_spec.render.html.page import Facts, Group, Page, Part, Section
-from aiperf_spec.render.html.several import latencies_of, positions_of
+from aiperf_spec.render.html.several import categories_of, latencies_of, positions_of
 from aiperf_spec.render.html.time_charts import Times, times_of
-from aiperf_spec.render.matrix import matrix_report
 from aiperf_spec.render.notices import notice_text
 from aiperf_spec.render.run_header import run_table, tags_text
 from aiperf_spec.render.run_report import brief_report
@@ -93,9 +91,9 @@ def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
     parts = [_part(run, f"r{i}", time_charts.POINTS // len(drawn), None, title=run.name) for i, run in enumerate(drawn)]
     sections = [
         Section("Runs side by side", [_side_by_side(runs)]),
-        Section("Acceptance by category", [] if matrix is None else [_categories(matrix, _matrix_table(matrix))]),
+        Section("Acceptance by category", [] if matrix is None else [categories_of(matrix)]),
         Section("Position acceptance", [_positions_of(drawn)]),
-        Section("Latency", [_latencies_of(drawn)]),
+        Section("Latency", [latencies_of("all-", [(run.name, _times(run)) for run in drawn])]),
         Section("Each run", runs=parts),
     ]
     left_out = f"The first {_RUNS} have charts. The tables have all." if len(runs) > _RUNS else ""
@@ -140,7 +138,7 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
     sections = [Section("Failed requests", [Group(tables=errors)])]
     if matrix is not None:
         each = tables.categories_table(summary.categories, analysis)
-        sections.append(Section("Acceptance by category", [_categories(matrix, each, run.good)]))
+        sections.append(Section("Acceptance by category", [categories_of(matrix, each, run.good)]))
     if summary.succeeded:
         sections += [
             Section("Position acceptance", _acceptance(run, prefix, with_categories=matrix is not None)),
@@ -160,15 +158,6 @@ def _sections(run: PageRun, prefix: str, points: int, matrix: Matrix | None) -> 
         ),
     ]
     return sections
-
-
-def _matrix_table(matrix: Matrix) -> object:
-    return matrix_report(matrix, intervals=True, width=None)
-
-
-def _categories(matrix: Matrix, table: object, records: Sequence[RequestRecord] = ()) -> Group:
-    plot = category_forest(matrix, records)
-    return Group(forests=[plot], folded=[("Table: acceptance by category", [table])])
 
 
 def _acceptance(run: PageRun, prefix: str, *, with_categories: bool) -> list[Group]:
@@ -255,9 +244,9 @@ def _times(run: PageRun) -> dict[str, Times]:
 
 
 def _worst(run: PageRun) -> list[object]:
-    analysis = run.analysis
-    found = analysis is not None and analysis.outliers.requests
-    return [of_analysis.outliers_table(analysis.outliers, run.texts)] if analysis is not None and found else []
+    if run.analysis is None or not run.analysis.outliers.requests:
+        return []
+    return [of_analysis.outliers_table(run.analysis.outliers, run.texts)]
 
 
 def _side_by_side(runs: Sequence[PageRun]) -> Group:
@@ -283,7 +272,3 @@ def _positions_of(runs: Sequence[PageRun]) -> Group:
             for run in runs
         ],
     )
-
-
-def _latencies_of(runs: Sequence[PageRun]) -> Group:
-    return latencies_of("all-", [(run.name, _times(run)) for run in runs])
