@@ -79,9 +79,7 @@ def comparison_page(
     return Page(
         kicker=f"Comparison of {plural(len(runs), 'run')}",
         title=f"{', '.join(names[1:])} against {names[0]}",
-        about=[],
         warnings=_warnings(comparisons, names),
-        cards=[],
         facts=_facts(runs),
         sections=sections,
     ).html()

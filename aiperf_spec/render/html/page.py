@@ -122,8 +122,8 @@ class Part:
 
     title: str
     warnings: Sequence[str]
-    cards: Sequence[Card]
-    facts: Facts
+    cards: Sequence[Card] = ()
+    facts: Facts = ()
     sections: Sequence[Section]
 
 
@@ -148,7 +148,7 @@ class Page(Part):
     """A page: warnings and answers first, then what was run, then the sections."""
 
     kicker: str
-    about: Sequence[str]
+    about: Sequence[str] = ()
 
     def html(self) -> bytes:
         """Return the page as a file."""

@@ -102,8 +102,6 @@ def _page_of_several(runs: Sequence[PageRun], matrix: Matrix | None) -> Page:
         title=", ".join(models),
         about=[left_out] if left_out else [],
         warnings=[f"{run.name}: {text}" for run in runs for text in _warnings(run)],
-        cards=[],
-        facts=[],
         sections=sections,
     )
 

@@ -49,7 +49,6 @@ def sweep_page(analysis: SweepAnalysis) -> bytes:
         about=list(sentences(analysis)),
         warnings=[f"{cell.name} has no figures: {printable(reason, 400)}" for cell, reason in analysis.failed],
         cards=_cards(analysis),
-        facts=[],
         sections=sections,
     ).html()
 
