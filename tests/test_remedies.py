@@ -40,6 +40,7 @@ def connect(*causes: str) -> RequestError:
             True,
         ),
         (RequestError(ErrorKind.MALFORMED, "the server sent what is not JSON", 200), "OpenAI-compatible API", False),
+        (RequestError(ErrorKind.MALFORMED, "x", 200, ("EventTooLargeError",)), "--max-tokens", False),
         (status(429), "--concurrency", False),
         (status(500), "server's log", False),
         (status(400), "", False),

@@ -135,6 +135,7 @@ def test_counters_under_another_prefix_are_compared(prefix: str) -> None:
     assert found is not None
     assert [count.server for count in found.counts[:3]] == [8, 40, 8]
     assert len(found.counts) > 3
+    assert found.engine == ("llama_cpp" if prefix == "llamacpp:" else "vllm")
 
 
 def test_two_prefixes_are_no_prefix() -> None:

@@ -247,7 +247,7 @@ def test_the_economy_says_why_it_predicts_nothing() -> None:
     found = predict(cells, (0, 2, 4, 6))
     assert not found.predictions
     assert set(found.refused.values()) == {Missing.NO_RECORDS}
-    assert set(predict(cells[:2], (0, 2, 4, 6)).refused.values()) == {Missing.NOT_IN_BOTH}
+    assert set(predict(cells[:2], (0, 2, 4, 6)).refused.values()) == {Missing.NO_COMMON_PROMPT}
 
 
 def test_a_point_has_its_figures() -> None:

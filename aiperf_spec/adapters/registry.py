@@ -4,7 +4,7 @@ import os
 import sys
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
-from aiperf_spec.adapters.description import EngineDescription, Engines
+from aiperf_spec.adapters.description import EngineCounters, EngineDescription, Engines
 from aiperf_spec.adapters.fastdeploy import FastDeployAdapter
 from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
 from aiperf_spec.adapters.mlx_vlm import MlxVlmAdapter
@@ -287,6 +287,17 @@ def known_engines() -> Engines:
         return load_registry().engines
     except PluginError:
         return AdapterRegistry(BUILT_IN).engines
+
+
+def counters_in(names: Collection[str]) -> Mapping[str, EngineCounters]:
+    """Return the counters by the names that a page has for them, by engine.
+
+    A page that has one engine's own counter of verify steps is that engine's: its prefix is not one that a collector
+    put in the place of another's.
+    """
+    described = {name: engine.counters for name, engine in known_engines().items()}
+    own = {name: counters for name, counters in described.items() if counters.verify_steps in names}
+    return own or {name: counters.named_in(names) for name, counters in described.items()}
 
 
 def counts_speculation(name: str) -> bool:

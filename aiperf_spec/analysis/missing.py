@@ -72,5 +72,7 @@ class Missing(StrEnum):
     """Fewer repeats than their scatter needs to give an interval."""
     NOT_REACHED = "beyond_the_loads"
     """What is looked for lies beyond the loads that were measured."""
+    NO_COMMON_PROMPT = "no_common_prompt"
+    """Two draft lengths of a sweep have no prompt that was answered at both."""
     NOT_IN_BOTH = "not_in_both_runs"
     """One of the runs does not have the metric."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from aiperf_spec.adapters.description import EngineCounters
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.registry import counters_in
 from aiperf_spec.analysis.server_acceptance import accepted_by_tokens
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.draft_totals import DraftTotals
@@ -33,7 +33,7 @@ def reconcile(
     """
     found = metrics.metrics
     counted = [name for name, metric in found.items() if metric.type == "counter"]
-    described = ((name, engine.counters.named_in(counted)) for name, engine in known_engines().items())
+    described = counters_in(counted).items()
     engine, counters = next(((name, each) for name, each in described if each.verify_steps in found), (None, None))
     if counters is None:
         return None

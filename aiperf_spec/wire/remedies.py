@@ -52,6 +52,8 @@ def remedy(
         return "check the path in --url" + ("" if model in listed else ", and --model against /v1/models")
     if error.status == 429:
         return "lower --concurrency or --request-rate"
+    if "EventTooLargeError" in error.cause_chain:
+        return "lower --max-tokens, or look into the server's log: its answer did not end"
     if error.status is not None and error.status >= 500:
         return "look into the server's log"
     of_connecting = error.cause_chain if error.kind is ErrorKind.CONNECT_ERROR else ()

@@ -73,7 +73,7 @@ def economy(
     for load in sorted({load for load, _ in points}):
         contrast = found.of(load, longest, 0)
         if contrast is None or contrast.speed_up.value is None:
-            refused[load] = Missing.NOT_IN_BOTH
+            refused[load] = Missing.NO_COMMON_PROMPT
             continue
         at_longest = contrast.speed_up.value
         modelled = _modelled(points[load, longest].all_records, longest, at_longest, assume_chain=assume_chain)

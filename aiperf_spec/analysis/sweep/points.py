@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.registry import counters_in
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.intervals import Estimate, estimate, missing
 from aiperf_spec.analysis.missing import Missing
@@ -144,7 +144,7 @@ def _gauges(metrics: ServerMetrics | None) -> list[tuple[str, float]]:
     """Return the address and the mean over time of each engine's gauge of running requests."""
     if metrics is None:
         return []
-    names = (engine.counters.named_in(metrics.metrics).running_requests for engine in known_engines().values())
+    names = (counters.running_requests for counters in counters_in(metrics.metrics).values())
     found = [metrics.metrics[name] for name in dict.fromkeys(names) if name in metrics.metrics]
     every = (series for metric in found for series in metric.series)
     return [(each.endpoint_url, average) for each in every if (average := each.stats.get("avg")) is not None]

@@ -6,7 +6,7 @@ from statistics import fmean
 from pydantic import Field
 
 from aiperf_spec.adapters.description import EngineCounters
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.registry import counters_in, known_engines
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, accepted_by_tokens, by_tokens
 from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
 
@@ -36,8 +36,7 @@ class ServerMetricsFile(Tolerant):
 
         Of an engine that counts tokens and not accepted drafts, the file does not say whether they are exact.
         """
-        for engine in known_engines().values():
-            counters = engine.counters.named_in(self.metrics)
+        for counters in counters_in(self.metrics).values():
             if (found := self._by_tokens(counters)) is not None:
                 return found
             names = (counters.accepted_drafts, counters.verify_steps, counters.proposed_drafts)
@@ -59,8 +58,8 @@ class ServerMetricsFile(Tolerant):
 
     def verify_steps(self) -> int | None:
         """Return by how much the counter of verify steps grew; None where there is none, or it was reset."""
-        names = (engine.counters.named_in(self.metrics).verify_steps for engine in known_engines().values())
-        return next((steps for name in names if (steps := self._total(name)) is not None), None)
+        totals = (self._total(counters.verify_steps) for counters in counters_in(self.metrics).values())
+        return next((steps for steps in totals if steps is not None), None)
 
     def length_gauge(self) -> float | None:
         """Return the time-average of an acceptance-length gauge, over its series; None where there is none."""
