@@ -40,6 +40,13 @@ def _reasoning(_: Path) -> Setup:
     return replace(SGLANG.setup, options=("--reasoning-parser", "deepseek-r1"))
 
 
+def _tools(_: Path) -> Setup:
+    """Hold a required call to its parameters: a parser with a format of its own does so only for `strict` functions."""
+    return replace(
+        SGLANG.setup, options=("--tool-call-parser", "pythonic", "--constrained-json-disable-any-whitespace")
+    )
+
+
 SGLANG = Engine(
     name="sglang",
     example="sglang_cpu",
@@ -56,4 +63,5 @@ SGLANG = Engine(
     times_itself=False,
     too_long="2048",
     reasoning=_reasoning,
+    tools=_tools,
 )
