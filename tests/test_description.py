@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from aiperf_spec.adapters import EngineCounters, EngineDescription, TimingFields
 from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry, counts_speculation
+from aiperf_spec.adapters.engines import counts_speculation
+from aiperf_spec.adapters.registry import BUILT_IN, AdapterRegistry
 from aiperf_spec.config.extra_inputs import parse_extra_inputs
 
 ENGINES = AdapterRegistry(BUILT_IN).engines

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.adapters.llama_cpp import LlamaCppAdapter
-from aiperf_spec.adapters.registry import known_engines
 from aiperf_spec.adapters.sglang import SGLangAdapter
 from aiperf_spec.analysis.category_totals import CategoryTotals
 from aiperf_spec.analysis.missing import Missing

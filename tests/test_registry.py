@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from aiperf_spec.adapters import registry as module
 from aiperf_spec.adapters.description import EngineDescription
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.adapters.registry import (
     BUILT_IN,
     ENTRY_POINT_GROUP,
     Adapter,
     AdapterRegistry,
-    known_engines,
     load_registry,
 )
 from aiperf_spec.errors import PluginError

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from aiperf_spec.adapters.registry import known_engines, load_registry
+from aiperf_spec.adapters.engines import known_engines
+from aiperf_spec.adapters.registry import load_registry
 from aiperf_spec.analysis.gate_figures import Figures
 from aiperf_spec.analysis.gates import evaluate
 from aiperf_spec.analysis.missing import Missing

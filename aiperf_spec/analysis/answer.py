@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.intervals import Estimate, missing
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.report import Analysis

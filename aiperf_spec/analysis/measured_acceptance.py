@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.intervals import Estimate, effective_number, estimate, missing, scatter
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import Tallies, drafting, position_curve, tally_all

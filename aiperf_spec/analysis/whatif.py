@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.clusters import Terms, prompt_of
 from aiperf_spec.analysis.intervals import Estimate, Ratio, estimate, linearised, missing, scatter
 from aiperf_spec.analysis.missing import Missing

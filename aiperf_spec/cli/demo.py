@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.answer import answer_of
 from aiperf_spec.cli.interrupt import signals_put_back
 from aiperf_spec.cli.run import measure, say_notices

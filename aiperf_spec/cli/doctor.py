@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from aiperf_spec.adapters.description import EngineDescription, recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.cli.terminal import note, stdout, translated_errors
 from aiperf_spec.client.client import Client
 from aiperf_spec.config.redaction import Redactor

@@ -4,7 +4,7 @@ import asyncio
 
 import orjson
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.client.client import Client
 from aiperf_spec.client.failures import RequestFailedError
 from aiperf_spec.config.server_url import split_endpoint

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, server_acceptance
 from aiperf_spec.config.choices import EndpointType
 from aiperf_spec.config.server_url import without_secrets

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aiperf_spec.adapters.description import EngineDescription, recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.client.client import Client
 from aiperf_spec.config.redaction import Redactor
 from aiperf_spec.config.server_url import Server

@@ -7,7 +7,7 @@ from textwrap import wrap
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.answer import Answer, Setup, TotalsAnswer
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing

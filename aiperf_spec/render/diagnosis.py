@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aiperf_spec.adapters.description import EngineDescription, recognised
-from aiperf_spec.adapters.registry import counts_speculation, known_engines
+from aiperf_spec.adapters.engines import counts_speculation, known_engines
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.run import ErrorKind, RequestRecord, RunResult
 from aiperf_spec.models.units import NS_PER_MS

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.intervals import Estimate
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.render.text import number

@@ -3,7 +3,7 @@
 from typing import Any
 
 from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.models.run import ONE_TOKEN, Notice, NoticeKind
 from aiperf_spec.render.text import plural
 from aiperf_spec.render.words import worded

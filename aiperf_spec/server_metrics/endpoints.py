@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.config.server_url import Server, split_endpoint, without_secrets
 from aiperf_spec.config.settings import ProfileConfig
 

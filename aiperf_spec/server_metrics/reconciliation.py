@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from aiperf_spec.adapters.description import EngineCounters
-from aiperf_spec.adapters.registry import counters_in
+from aiperf_spec.adapters.engines import counters_in
 from aiperf_spec.analysis.server_acceptance import accepted_by_tokens
 from aiperf_spec.models.acceptance import DropReason
 from aiperf_spec.models.draft_totals import DraftTotals

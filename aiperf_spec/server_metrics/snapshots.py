@@ -7,7 +7,7 @@ import re
 from array import array
 from dataclasses import dataclass, field
 
-from aiperf_spec.adapters.registry import grows_with_steps
+from aiperf_spec.adapters.engines import grows_with_steps
 from aiperf_spec.server_metrics.text import Family, Labels, NotPrometheusError, parse, sample_of, series_of, value_of
 
 _TYPE = re.compile(r"# TYPE \S+ \w+\s*$")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.comparison.pairing import Pairing
 from aiperf_spec.analysis.missing import Missing

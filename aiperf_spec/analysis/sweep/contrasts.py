@@ -180,7 +180,9 @@ def _contrast(
                 sides[0].append(mine[repeat][key])
                 sides[1].append(theirs[repeat][key])
     if not prompts:
-        return Contrast(load=load, k=k, base=base, speed_up=missing(Missing.NO_COMMON_PROMPT), repeats=len(repeats), p=None)
+        return Contrast(
+            load=load, k=k, base=base, speed_up=missing(Missing.NO_COMMON_PROMPT), repeats=len(repeats), p=None
+        )
     one, other = (linearised(added_up(prompts, side)) for side in sides)
     value = math.log(other.value / one.value)
     error = scatter([other.log_term(b) - one.log_term(a) for a, b in zip(one.terms, other.terms, strict=True)])

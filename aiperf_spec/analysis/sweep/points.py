@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
-from aiperf_spec.adapters.registry import counters_in
+from aiperf_spec.adapters.engines import counters_in
 from aiperf_spec.analysis.clusters import measured
 from aiperf_spec.analysis.intervals import Estimate, estimate, missing
 from aiperf_spec.analysis.missing import Missing

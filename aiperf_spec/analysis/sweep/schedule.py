@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.sweep.choices import Choice
 from aiperf_spec.analysis.sweep.sweep import Answers, SweepAnalysis

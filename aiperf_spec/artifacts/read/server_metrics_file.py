@@ -6,7 +6,7 @@ from statistics import fmean
 from pydantic import Field
 
 from aiperf_spec.adapters.description import EngineCounters
-from aiperf_spec.adapters.registry import counters_in, known_engines
+from aiperf_spec.adapters.engines import counters_in, known_engines
 from aiperf_spec.analysis.server_acceptance import ServerAcceptance, accepted_by_tokens, by_tokens
 from aiperf_spec.artifacts.read.summary_file import Maybe, Number, Tolerant
 

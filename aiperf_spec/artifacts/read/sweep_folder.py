@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aiperf_spec.adapters.description import recognised
-from aiperf_spec.adapters.registry import known_engines
+from aiperf_spec.adapters.engines import known_engines
 from aiperf_spec.artifacts import names
 from aiperf_spec.artifacts.read.files import UNREADABLE, load_json, parse_json
 from aiperf_spec.artifacts.read.folders import RunFolder, find_runs
