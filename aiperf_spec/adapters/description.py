@@ -10,11 +10,12 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from aiperf_spec.models.drafter import ServerDrafter
-from aiperf_spec.models.run import ServerTiming
+from aiperf_spec.models.run import OutputTiming, ServerTiming
 from aiperf_spec.models.schedule import Configuration, NoConfiguration, Schedule
 from aiperf_spec.models.units import MAX_FIGURE
 
-TIMING_NAMES = tuple(timing.name for timing in fields(ServerTiming))
+TIMING_NAMES = tuple(timing.name for timing in fields(ServerTiming) if timing.name != "output")
+OUTPUT_NAMES = tuple(timing.name for timing in fields(OutputTiming))
 # Plug-ins write these: what is wrong with one shows when it is imported, not in the middle of a run.
 _STRICT = ConfigDict(extra="forbid")
 
@@ -119,27 +120,41 @@ class PayloadFields:
 class TimingFields:
     """Where the engine puts its own measurements of a request: an object at `path`, keys from the top of an event.
 
-    `fields` says which key of the object holds which field of `ServerTiming`, in that field's unit; `others` are the
-    keys that stand beside them. Raises `ValueError` for a field that `ServerTiming` does not have.
+    `fields` says which key of the object holds which field of `ServerTiming`, in that field's unit, and `output` under
+    which keys, one within the other, those of `OutputTiming` stand; `others` are the keys that stand beside them.
+    Raises `ValueError` for a field that these do not have.
     """
 
     path: Annotated[tuple[str, ...], Field(min_length=1)]
     fields: Mapping[str, str]
     others: frozenset[str] = frozenset()
+    output: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if unknown := sorted(self.fields.keys() - set(TIMING_NAMES)):
-            raise ValueError(f"timing knows no {', '.join(unknown)}: its fields are {', '.join(TIMING_NAMES)}")
+        for given, names in ((self.fields, TIMING_NAMES), (self.output, OUTPUT_NAMES)):
+            if unknown := sorted(given.keys() - set(names)):
+                raise ValueError(f"timing knows no {', '.join(unknown)}: its fields are {', '.join(names)}")
 
     @property
     def known(self) -> frozenset[str]:
         """Return every key that the object is known to have."""
-        return self.others | set(self.fields.values())
+        return self.others | set(self.fields.values()) | {keys[0] for keys in self.output.values()}
 
     def read(self, sent: Mapping[str, Any]) -> ServerTiming | None:
         """Return the figures in such an object; None where none is a number from 0 to `MAX_FIGURE`."""
         found = {name: _figure(sent.get(key)) for name, key in self.fields.items()}
-        return None if all(value is None for value in found.values()) else ServerTiming(**found)
+        output = self._output(sent)
+        nothing = output is None and all(value is None for value in found.values())
+        return None if nothing else ServerTiming(**found, output=output)
+
+    def _output(self, sent: Mapping[str, Any]) -> OutputTiming | None:
+        if not self.output or all(keys[0] not in sent for keys in self.output.values()):
+            return None
+        found: dict[str, Any] = {}
+        for name, keys in self.output.items():
+            value = _figure(_within(sent, keys))
+            found[name] = value if value is None or name.endswith("_ms") else int(value)
+        return None if all(value is None for value in found.values()) else OutputTiming(**found)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True, config=_STRICT)
@@ -267,6 +282,12 @@ def recognised(owned_by: str | None, engines: Engines) -> str | None:
     """Return the engine that `owned_by` of /v1/models names; None where it names none."""
     owner = (owned_by or "").lower().replace("-", "_")
     return next((name for name, engine in engines.items() if any(word in owner for word in engine.owned_by)), None)
+
+
+def _within(found: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
 
 
 def _figure(value: Any) -> float | None:

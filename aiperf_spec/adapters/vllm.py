@@ -18,6 +18,9 @@ from aiperf_spec.adapters.schedules import vllm_schedule
 
 _FIGURES = ("draft_acceptance_rate", "num_accepted_draft_tokens", "num_draft_tokens", "num_spec_tokens")
 _PER_STEP = ("per_step_accepted", "per_step_drafted")
+_OUTPUT = "output_token_metrics"
+"""With --enable-per-request-output-token-metrics, of vLLM's pull request 56914: called experimental in its main branch
+(docs/features/per_request_metrics.md, 2026-09), and not in 0.32.0."""
 _BY_LENGTH = "acceptance_histogram_by_draft_length"
 """Of vLLM's open pull request 56278 (2026-09-10), so provisional: k + 1 buckets for each proposed length k."""
 
@@ -66,6 +69,17 @@ class VLLMAdapter(PayloadAdapter):
             path=("metrics",),
             fields={name: name for name in TIMING_NAMES},
             others=frozenset({"speculative_decoding"}),
+            output={
+                "reasoning_tokens": (_OUTPUT, "reasoning", "token_count"),
+                "content_tokens": (_OUTPUT, "content", "token_count"),
+                "unclassified_tokens": (_OUTPUT, "unclassified_token_count"),
+                "time_to_first_reasoning_ms": (_OUTPUT, "reasoning", "time_to_first_token_ms"),
+                "time_to_first_content_ms": (_OUTPUT, "content", "time_to_first_token_ms"),
+                "reasoning_time_ms": (_OUTPUT, "reasoning", "generation_time_ms"),
+                "content_time_ms": (_OUTPUT, "content", "generation_time_ms"),
+                "reasoning_itl_ms": (_OUTPUT, "reasoning", "mean_itl_ms"),
+                "content_itl_ms": (_OUTPUT, "content", "mean_itl_ms"),
+            },
         ),
         schedule=vllm_schedule,
     )

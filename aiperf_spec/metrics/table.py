@@ -11,7 +11,7 @@ from aiperf_spec.metrics import latency
 from aiperf_spec.metrics.pooled import PooledAcceptance, accepted_per_verified
 from aiperf_spec.metrics.pooled_totals import PooledTotals
 from aiperf_spec.models.acceptance import SpecDecodeAcceptanceRecord
-from aiperf_spec.models.run import RequestRecord, ServerTiming
+from aiperf_spec.models.run import OutputTiming, RequestRecord, ServerTiming
 
 
 class Group(StrEnum):
@@ -116,6 +116,10 @@ def _server(
     return RecordMetric(tag, label, value, unit, Group.SERVER, optional=True, header=header)
 
 
+def _output(tag: str, label: str, read: Callable[[OutputTiming], float | None], unit: str = "ms") -> RecordMetric:
+    return _server(tag, label, lambda timing: None if timing.output is None else read(timing.output), unit)
+
+
 def _pooled(
     tag: str, label: str, read: Callable[[PooledAcceptance], float | None], unit: str, header: str = ""
 ) -> RunMetric:
@@ -186,6 +190,15 @@ RECORD_METRICS: tuple[RecordMetric, ...] = (
     _server("server_generation_time", "First to last token", lambda t: t.generation_time_ms),
     _server("server_inter_token_latency", "ITL", lambda t: t.mean_itl_ms),
     _server("server_output_token_throughput_per_user", "Tokens/s", lambda t: t.tokens_per_second, "tokens/sec/user"),
+    _output("server_reasoning_tokens", "Reasoning tokens", lambda o: o.reasoning_tokens, "tokens"),
+    _output("server_time_to_first_reasoning_token", "TTFT of reasoning", lambda o: o.time_to_first_reasoning_ms),
+    _output("server_reasoning_generation_time", "First to last of reasoning", lambda o: o.reasoning_time_ms),
+    _output("server_reasoning_inter_token_latency", "ITL of reasoning", lambda o: o.reasoning_itl_ms),
+    _output("server_content_tokens", "Content tokens", lambda o: o.content_tokens, "tokens"),
+    _output("server_time_to_first_content_token", "TTFT of content", lambda o: o.time_to_first_content_ms),
+    _output("server_content_generation_time", "First to last of content", lambda o: o.content_time_ms),
+    _output("server_content_inter_token_latency", "ITL of content", lambda o: o.content_itl_ms),
+    _output("server_unclassified_tokens", "Unclassified tokens", lambda o: o.unclassified_tokens, "tokens"),
 )
 
 RUN_METRICS: tuple[RunMetric, ...] = (

@@ -107,6 +107,27 @@ class RawExchange:
 
 
 @dataclass(slots=True, frozen=True)
+class OutputTiming:
+    """What the engine itself measured of reasoning and of the answer's content apart; None where it does not say.
+
+    Tokens that are neither, such as the marks between the two, are unclassified.
+    """
+
+    reasoning_tokens: int | None = None
+    content_tokens: int | None = None
+    unclassified_tokens: int | None = None
+    time_to_first_reasoning_ms: float | None = None
+    """Scheduled to the first token of reasoning; that of content counts from the same moment."""
+    time_to_first_content_ms: float | None = None
+    reasoning_time_ms: float | None = None
+    """First to last token of reasoning, and what came in between."""
+    content_time_ms: float | None = None
+    reasoning_itl_ms: float | None = None
+    """Time / (tokens - 1)."""
+    content_itl_ms: float | None = None
+
+
+@dataclass(slots=True, frozen=True)
 class ServerTiming:
     """What the engine itself measured of one request, by its own clock; None where it does not say."""
 
@@ -119,6 +140,7 @@ class ServerTiming:
     """Generation time / (tokens - 1)."""
     tokens_per_second: float | None = None
     """Tokens / (scheduled to last token)."""
+    output: OutputTiming | None = None
 
 
 @dataclass(slots=True, frozen=True)

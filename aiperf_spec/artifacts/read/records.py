@@ -16,7 +16,7 @@ from aiperf_spec.artifacts.read.files import UNREADABLE, existing, open_binary, 
 from aiperf_spec.artifacts.read.record_lines import NO_RECORD, Acceptance, RecordLine, decode_line
 from aiperf_spec.models.acceptance import DropReason, SpecDecodeAcceptanceRecord
 from aiperf_spec.models.response import Answer
-from aiperf_spec.models.run import ErrorKind, Phase, RequestError, RequestRecord, ServerTiming
+from aiperf_spec.models.run import ErrorKind, OutputTiming, Phase, RequestError, RequestRecord, ServerTiming
 from aiperf_spec.models.units import MAX_FIGURE, NS_PER_MS
 
 T = TypeVar("T")
@@ -43,6 +43,15 @@ class _Metrics(Struct, gc=False):
     server_generation_time: _Metric[_Number] | None = None
     server_inter_token_latency: _Metric[_Number] | None = None
     server_output_token_throughput_per_user: _Metric[_Number] | None = None
+    server_reasoning_tokens: _Metric[_Tokens] | None = None
+    server_content_tokens: _Metric[_Tokens] | None = None
+    server_unclassified_tokens: _Metric[_Tokens] | None = None
+    server_time_to_first_reasoning_token: _Metric[_Number] | None = None
+    server_time_to_first_content_token: _Metric[_Number] | None = None
+    server_reasoning_generation_time: _Metric[_Number] | None = None
+    server_content_generation_time: _Metric[_Number] | None = None
+    server_reasoning_inter_token_latency: _Metric[_Number] | None = None
+    server_content_inter_token_latency: _Metric[_Number] | None = None
 
 
 class _WithMetrics(Struct):
@@ -104,6 +113,7 @@ def read_record(text: bytes) -> RequestRecord:
         generation_time_ms=_value(metrics.server_generation_time),
         mean_itl_ms=_value(metrics.server_inter_token_latency),
         tokens_per_second=_value(metrics.server_output_token_throughput_per_user),
+        output=_output_timing(metrics),
     )
     return RequestRecord(
         index=metadata.session_num,
@@ -131,6 +141,19 @@ def read_record(text: bytes) -> RequestRecord:
         draft_totals=line.spec_decode_draft_totals,
         finish_reason=None if metadata.finish_reason is None else sys.intern(metadata.finish_reason),
     )
+
+
+def _output_timing(metrics: _Metrics) -> OutputTiming | None:
+    counts = metrics.server_reasoning_tokens, metrics.server_content_tokens, metrics.server_unclassified_tokens
+    times = (
+        metrics.server_time_to_first_reasoning_token,
+        metrics.server_time_to_first_content_token,
+        metrics.server_reasoning_generation_time,
+        metrics.server_content_generation_time,
+        metrics.server_reasoning_inter_token_latency,
+        metrics.server_content_inter_token_latency,
+    )
+    return OutputTiming(*map(_tokens, counts), *map(_value, times)) if any((*counts, *times)) else None
 
 
 def _acceptance(found: Acceptance | None) -> SpecDecodeAcceptanceRecord | None:
