@@ -6,10 +6,10 @@
 For each seed, `spec-profile sweep --serve` measures simulators of which a step costs more with the draft length and
 with the batch, and then ones of which drafting costs too much at any load. The truth is that of many such runs, played
 in virtual time: the same draws and costs, without a network, a clock or a client. Steps are long, so that a client on a
-busy machine adds little to them: about 23 minutes a seed at three repeats, nearly all of it waiting. On two cores that
-others used as well, 20 seeds took 47 minutes, ten at a time.
-Sweeps that are in FOLDER already are not measured again. `--virtual` plays the sweeps in virtual time too, with runs
-that scatter by `--scatter`: it shows what the analysis does, without the machine.
+busy machine adds little to them: about 20 minutes a seed at three repeats, nearly all of it waiting. On two cores with
+little else to do, 20 seeds took 42 minutes, ten at a time. Sweeps that are in FOLDER already are not measured again.
+`--virtual` plays the sweeps in virtual time too, with runs that scatter by `--scatter`: it shows what the analysis
+does, without the machine.
 """
 
 from __future__ import annotations
