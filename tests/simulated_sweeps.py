@@ -90,8 +90,11 @@ def drafted_sweep(
     *,
     found: float = 1.0,
     repeats: int = 3,
+    overhead_ms: float = 0.0,
 ) -> list[CellRun]:
     """Return the cells of a sweep over a chain drafter: a step of k at a load takes `step_ms(k, load)`.
+
+    Every step of a k above 0, also one without a draft, takes `overhead_ms` more.
 
     Each prompt has its own chance that a draft token is right, and the same text at every k: which of its tokens are
     right does not depend on k. `found` is the share of its places at which the drafter finds a draft; a step at another
@@ -110,6 +113,7 @@ def drafted_sweep(
                 accepted, alone = _decoded(text, k)
                 record = request(index, accepted, k=k, undrafted=alone) if k else timed(index, 1.0, tokens=161)
                 taken = len(accepted) * step_ms(k, value) + alone * step_ms(0, value)
+                taken += (len(accepted) + alone) * overhead_ms * (k > 0)
                 record.last_content_ns = (record.first_content_ns or 0) + round(taken * MS)
                 record.end_ns = record.last_content_ns
                 record.prompt_hash = f"hash of {index}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from random import Random
 from statistics import stdev
 
 import pytest
@@ -14,6 +16,7 @@ from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.statistics import t_two_sided_p
 from aiperf_spec.analysis.sweep.choices import Trend, choices, payoffs
 from aiperf_spec.analysis.sweep.contrasts import Verdict, contrasts
+from aiperf_spec.analysis.sweep.economy import Economy
 from aiperf_spec.analysis.sweep.points import figures_of, points_of
 from aiperf_spec.analysis.sweep.slo import parse_slos
 from aiperf_spec.analysis.sweep.sweep import analyse_sweep, predict
@@ -23,7 +26,7 @@ from aiperf_spec.metrics.latency import content_span_ns
 from aiperf_spec.models.server_metrics import MetricFigures, SeriesFigures, ServerMetrics
 from aiperf_spec.models.sweep import Cell, CellRun
 from aiperf_spec.render.sweep_sentences import sentences
-from tests.simulated_sweeps import drafted_sweep, load, timed, timed_sweep
+from tests.simulated_sweeps import MS, drafted_sweep, load, timed, timed_sweep
 
 TOKENS = {0: 1.0, 2: 1.8, 4: 2.2, 6: 2.3}
 """Tokens per step that are planted."""
@@ -240,6 +243,57 @@ def test_the_economy_predicts_what_a_full_sweep_measures(found: float, error: fl
         mine, theirs = (measured.answers.contrasts.of(at, each, 0) for each in (k, best[at]))
         if k != best[at] and mine is not None and theirs is not None:
             assert (mine.speed_up.value or 0) > 0.97 * (theirs.speed_up.value or 1)
+
+
+def one_after_another(cells: Sequence[CellRun], scatter: float = 0.0) -> list[CellRun]:
+    """Return the cells with their requests in turn; each takes longer or less by a factor that scatters so much."""
+    draw, moved = Random(5), []
+    for cell in cells:
+        now, records = 0, []
+        for record in cell.records:
+            first, last = record.first_content_ns or 0, record.last_content_ns or 0
+            span = round((last - first) * math.exp(draw.gauss(0, scatter)))
+            start, now = now, now + MS + span
+            times = replace(record, start_ns=start, first_content_ns=start + MS, last_content_ns=now, end_ns=now)
+            records.append(times)
+        moved.append(replace(cell, records=records))
+    return moved
+
+
+def in_line(of_a_draft: float, k: int, at: float) -> float:
+    del at
+    return 10 + of_a_draft * k
+
+
+def predicted(cells: Sequence[CellRun]) -> Economy:
+    lengths = sorted({cell.cell.k or 0 for cell in cells})
+    found = analyse_sweep(one_after_another(cells), economy_lengths=lengths).economy
+    assert found is not None
+    return found
+
+
+def test_steps_without_a_draft_tell_what_speculation_costs_at_any_k() -> None:
+    found = predicted(drafted_sweep(1, partial(in_line, 1), (0, 1, 2, 4, 6), (1,), found=0.5, overhead_ms=8))
+    # Shorter drafts leave more steps without one, which is not modelled.
+    assert found.errors[-1] < 0.06
+    assert [each.high / (each.measured or 1) > 1.1 for each in found.predictions] == [True, True, True]
+
+
+def test_what_nothing_tells_lies_between_the_two_ways_in_which_a_step_may_cost_more() -> None:
+    for overhead, drafts in ((8.0, 0.0), (4.0, 1.0), (0.0, 3.0)):
+        cells = drafted_sweep(1, partial(in_line, drafts), (0, 2, 4, 6), (1,), overhead_ms=overhead)
+        for each in predicted(cells).predictions:
+            # It is taken to grow with k.
+            assert each.predicted == each.high
+            assert each.low - 1e-6 <= (each.measured or 0) * 1.005
+            assert (each.measured or 0) <= each.high * 1.005
+
+
+def test_requests_that_scatter_too_much_do_not_tell_it() -> None:
+    cells = drafted_sweep(1, partial(in_line, 1), (0, 2, 6), (1,), found=0.5, overhead_ms=2)
+    steady, wild = (predict(one_after_another(cells, scatter), (0, 2, 6)).predictions[0] for scatter in (0.02, 1.0))
+    assert steady.low < steady.predicted < steady.high
+    assert wild.predicted == wild.low
 
 
 def test_the_economy_says_why_it_predicts_nothing() -> None:

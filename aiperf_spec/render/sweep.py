@@ -233,18 +233,22 @@ def _missed(expression: str, value: float | None) -> str:
     return f"{expression} (was {number(value)})" if value is not None else f"{expression} (no value)"
 
 
+_RANGE = "range: from steps that take as long at every k to steps that take longer the larger k is."
+
+
 def economy_table(found: Economy) -> RenderableType:
     """Return what was predicted beside what was measured."""
     table = table_of(
-        (load_header(each.load for each in found.predictions), "k", "predicted", "measured", "error\n%"),
+        (load_header(each.load for each in found.predictions), "k", "predicted", "range", "measured", "error\n%"),
         title="Speed-up over k = 0, predicted",
     )
     for each in found.predictions:
         error = None if each.error is None else 100 * each.error
-        row = (f"{each.load.value:g}", str(each.k), number(each.predicted), number(each.measured), signed(error, 1))
-        table.add_row(*row)
-    notes = [f"At {load.value:g}: {explained(reason)}." for load, reason in found.refused.items()]
-    return Renderables(table, Text("\n".join(notes), style="dim")) if notes else table
+        between = f"{number(each.low)} to {number(each.high)}"
+        row = (f"{each.load.value:g}", str(each.k), number(each.predicted), between, number(each.measured))
+        table.add_row(*row, signed(error, 1))
+    notes = [_RANGE, *(f"At {load.value:g}: {explained(reason)}." for load, reason in found.refused.items())]
+    return Renderables(table, Text("\n".join(notes), style="dim"))
 
 
 def configuration_text(engine: str, found: Configuration | NoConfiguration | Missing) -> RenderableType:

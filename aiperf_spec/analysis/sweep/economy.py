@@ -1,37 +1,53 @@
 """What the draft lengths between 0 and the largest would give, predicted from these two: fewer cells to measure.
 
-Acceptance comes from the what-if over the steps of the largest k, at each load by itself. The time of a verify step is
-taken to grow in a straight line with k, from that of a step without a draft to that of the largest k. Steps without a
-draft stay as many as they were: an n-gram drafter finds none where the text has no match, whatever k is. In units of
-the time of a step without a draft, speed-up(k') = tokens(k') / (verify steps(k') * time(k') + steps without a draft),
-and time(k) of the largest k is what makes this its measured speed-up.
+Acceptance comes from the what-if over the steps of the largest k, at each load by itself. Steps without a draft stay as
+many as they were: an n-gram drafter finds none where the text has no match, whatever k is.
+
+Time is in units of that of a step of k = 0. At the largest k a step takes `mean` on average, which is what makes its
+speed-up the measured one. A part of what it takes beyond 1 comes with speculation at any k, the rest with the drafts,
+and is taken to grow in a straight line with k. The two runs alone do not tell the parts, so a prediction has a range:
+from all of it at any k to none. Where some steps ran without a draft, requests with more and with fewer of them tell
+the parts. Where all steps had one, all of it is taken to grow with k.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, linear_regression, stdev
 
+from aiperf_spec.analysis.intervals import MIN_CLUSTERS
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
 from aiperf_spec.analysis.step_replay import Replays
 from aiperf_spec.analysis.sweep.contrasts import Contrasts
-from aiperf_spec.analysis.sweep.points import PointRuns
+from aiperf_spec.analysis.sweep.points import PointRuns, figures_of
 from aiperf_spec.analysis.whatif import refusal
+from aiperf_spec.metrics.latency import content_span_ns
 from aiperf_spec.models.decoding import decoding
-from aiperf_spec.models.run import RequestRecord
 from aiperf_spec.models.sweep import Load
 
 _NEARLY = 0.95
+_TELLING = 0.05
+"""The share of steps without a draft from which on they tell what drafts cost."""
+_TOLD = 0.5
+"""How wide the interval of that may be, as a share of what is to be split."""
+_Z = 1.96
 
 
 @dataclass(slots=True, frozen=True)
 class Prediction:
-    """The speed-up over k = 0 that was predicted for a draft length at a load, and what was measured, if it was."""
+    """The speed-up over k = 0 that was predicted for a draft length at a load, and what was measured, if it was.
+
+    `low` and `high` are what it would be if all, or nothing, of what a step takes more with speculation came at any k.
+    """
 
     load: Load
     k: int
     predicted: float
+    low: float
+    high: float
     measured: float | None
 
     @property
@@ -76,17 +92,17 @@ def economy(
             refused[load] = Missing.NO_COMMON_PROMPT
             continue
         at_longest = contrast.speed_up.value
-        modelled = _modelled(points[load, longest].all_records, longest, at_longest, assume_chain=assume_chain)
+        modelled = _modelled(points[load, longest], longest, at_longest, assume_chain=assume_chain)
         if isinstance(modelled, Missing):
             refused[load] = modelled
             continue
         speeds = {0: 1.0, longest: at_longest}
         for k in sorted(set(lengths) - {0, longest}):
-            if (predicted := modelled.get(k)) is None:
+            if (speed := modelled.get(k)) is None:
                 continue
             known = found.of(load, k, 0)
-            predictions.append(Prediction(load, k, predicted, None if known is None else known.speed_up.value))
-            speeds[k] = predicted
+            predictions.append(Prediction(load, k, *speed, None if known is None else known.speed_up.value))
+            speeds[k] = predictions[-1].predicted
         # One that is predicted to be nearly as fast as the fastest may be faster.
         open_ones = {k: speed for k, speed in speeds.items() if k not in (0, longest)}
         best = max(open_ones, key=lambda k: (open_ones[k], -k), default=0)
@@ -96,9 +112,10 @@ def economy(
 
 
 def _modelled(
-    records: Sequence[RequestRecord], longest: int, at_longest: float, *, assume_chain: bool
-) -> dict[int, float] | Missing:
-    """Return the speed-up of each shorter k, or why no shorter draft can be modelled."""
+    point: PointRuns, longest: int, at_longest: float, *, assume_chain: bool
+) -> dict[int, tuple[float, float, float]] | Missing:
+    """Return the speed-up of each shorter k and its range, or why no shorter draft can be modelled."""
+    records = point.all_records
     reports = [report for record in records if (report := record.acceptance) and report.num_spec_steps]
     if not reports:
         return Missing.NO_RECORDS
@@ -116,14 +133,47 @@ def _modelled(
         terms = model.at(k, short_stay=not known.full).values()
         return sum(tokens for tokens, _ in terms), sum(steps for _, steps in terms)
 
-    tokens, steps = replayed(longest)
-    time = ((tokens + alone) / at_longest - alone) / steps
+    tokens, drafted = replayed(longest)
+    mean = (tokens + alone) / at_longest / (drafted + alone)
+    share = drafted / (drafted + alone)
+    at_any_k = _at_any_k(point, mean, share)
+
+    def speed(k: int, at_any_k: float) -> float:
+        tokens, drafted = replayed(k)
+        of_drafts = (mean - at_any_k) / share * k / longest
+        return (tokens + alone) / (drafted * (at_any_k + of_drafts) + alone * at_any_k)
+
     speeds = {}
     for k in range(1, longest):
         if not sum(tallies.at_risk[k - 1]) and all(model.chances.by_position[: k - 1]):
             break
-        tokens, steps = replayed(k)
-        spent = steps * (1 + (time - 1) * k / longest) + alone
-        if spent > 0:
-            speeds[k] = (tokens + alone) / spent
+        ends = speed(k, 1.0), speed(k, max(mean, 1.0))
+        speeds[k] = speed(k, at_any_k), min(ends), max(ends)
     return speeds
+
+
+def _at_any_k(point: PointRuns, mean: float, share: float) -> float:
+    """Return what a step would take without its drafts, between 1 and `mean`; `share` of the steps have one.
+
+    Requests of which more or fewer steps had a draft tell it, by how much longer a request's own draft makes a step:
+    all requests of a batch wait for the same step. Where they scatter too much to tell, it is `mean`: a drafter that
+    leaves steps without a draft looks drafts up, and they cost no time to make.
+    """
+    if share > 1 - _TELLING or mean <= 1:
+        return 1.0
+    shares, times = [], []
+    for record in point.all_records:
+        found, span = decoding(record), content_span_ns(record)
+        if found is not None and found.steps and span is not None:
+            shares.append(found.verify_steps / found.steps)
+            times.append(span / found.steps)
+    if len(times) <= MIN_CLUSTERS or len(set(shares)) < MIN_CLUSTERS:
+        return mean
+    slope, start = linear_regression(shares, times)
+    left = math.hypot(*(time - start - slope * share for share, time in zip(shares, times, strict=True)))
+    error = left / math.sqrt(len(times) - 2) / (stdev(shares) * math.sqrt(len(shares) - 1))
+    # From a request's own draft to those of the batch, and from ns to the unit of `mean`.
+    scale = share * (figures_of(point).running or 1.0) * mean / fmean(times)
+    if 2 * _Z * error * scale > _TOLD * (mean - 1):
+        return mean
+    return min(max(mean - slope * scale, 1.0), mean)
