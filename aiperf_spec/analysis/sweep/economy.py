@@ -136,19 +136,16 @@ def _modelled(
     tokens, drafted = replayed(longest)
     mean = (tokens + alone) / at_longest / (drafted + alone)
     share = drafted / (drafted + alone)
-    at_any_k = _at_any_k(point, mean, share)
-
-    def speed(k: int, at_any_k: float) -> float:
-        tokens, drafted = replayed(k)
-        of_drafts = (mean - at_any_k) / share * k / longest
-        return (tokens + alone) / (drafted * (at_any_k + of_drafts) + alone * at_any_k)
-
+    ways = _at_any_k(point, mean, share), max(mean, 1.0), 1.0
     speeds = {}
     for k in range(1, longest):
         if not sum(tallies.at_risk[k - 1]) and all(model.chances.by_position[: k - 1]):
             break
-        ends = speed(k, 1.0), speed(k, max(mean, 1.0))
-        speeds[k] = speed(k, at_any_k), min(ends), max(ends)
+        tokens, drafted = replayed(k)
+        of_drafts = ((mean - at_any_k) / share * k / longest for at_any_k in ways)
+        spent = ((drafted + alone) * at_any_k + drafted * more for at_any_k, more in zip(ways, of_drafts, strict=True))
+        predicted, low, high = ((tokens + alone) / each for each in spent)
+        speeds[k] = predicted, low, high
     return speeds
 
 
