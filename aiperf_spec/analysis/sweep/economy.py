@@ -60,8 +60,8 @@ class Prediction:
 class Economy:
     """The predictions of a sweep; `refused` says for a load why there are none.
 
-    `winners` are, of each load, the draft length with the largest predicted speed-up, where it is not yet measured, and
-    within 5 % of what was measured, or above.
+    `winners` are, of each load, the draft length whose range reaches highest, where it is not yet measured, and its
+    upper end is above what was measured, or within 5 % of it.
     """
 
     predictions: tuple[Prediction, ...]
@@ -96,17 +96,16 @@ def economy(
         if isinstance(modelled, Missing):
             refused[load] = modelled
             continue
-        speeds = {0: 1.0, longest: at_longest}
+        might_be: dict[int, float] = {}
         for k in sorted(set(lengths) - {0, longest}):
             if (speed := modelled.get(k)) is None:
                 continue
             known = found.of(load, k, 0)
             predictions.append(Prediction(load, k, *speed, None if known is None else known.speed_up.value))
-            speeds[k] = predictions[-1].predicted
-        # One that is predicted to be nearly as fast as the fastest may be faster.
-        open_ones = {k: speed for k, speed in speeds.items() if k not in (0, longest)}
-        best = max(open_ones, key=lambda k: (open_ones[k], -k), default=0)
-        if best and speeds[best] >= _NEARLY * max(speeds.values()) and (load, best) not in points:
+            might_be[k] = predictions[-1].high
+        # One that might be nearly as fast as the fastest may be faster.
+        best = max(might_be, key=lambda k: (might_be[k], -k), default=0)
+        if best and might_be[best] >= _NEARLY * max(1.0, at_longest) and (load, best) not in points:
             winners.append((load, best))
     return Economy(tuple(predictions), refused, tuple(winners))
 
