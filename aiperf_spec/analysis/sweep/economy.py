@@ -142,9 +142,10 @@ def _modelled(
             break
         tokens, drafted = replayed(k)
         of_drafts = ((mean - at_any_k) / share * k / longest for at_any_k in ways)
-        spent = ((drafted + alone) * at_any_k + drafted * more for at_any_k, more in zip(ways, of_drafts, strict=True))
-        predicted, low, high = ((tokens + alone) / each for each in spent)
-        speeds[k] = predicted, low, high
+        spent = [(drafted + alone) * at_any_k + drafted * more for at_any_k, more in zip(ways, of_drafts, strict=True)]
+        if min(spent) > 0:
+            predicted, low, high = ((tokens + alone) / each for each in spent)
+            speeds[k] = predicted, low, high
     return speeds
 
 
