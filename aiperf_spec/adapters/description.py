@@ -66,7 +66,7 @@ class EngineCounters:
         """
         known = self.verify_steps or ""
         suffix = known.partition(":")[2]
-        if not suffix or known in names:
+        if not suffix:
             return self
         found = [name for name in names if name.endswith(suffix) and name[: -len(suffix)].endswith((":", "_"))]
         if len(found) != 1:
@@ -148,7 +148,7 @@ class TimingFields:
         return None if nothing else ServerTiming(**found, output=output)
 
     def _output(self, sent: Mapping[str, Any]) -> OutputTiming | None:
-        if not self.output or all(keys[0] not in sent for keys in self.output.values()):
+        if all(keys[0] not in sent for keys in self.output.values()):
             return None
         found: dict[str, Any] = {}
         for name, keys in self.output.items():

@@ -20,6 +20,7 @@ from statistics import fmean, linear_regression, stdev
 from aiperf_spec.analysis.intervals import MIN_CLUSTERS
 from aiperf_spec.analysis.missing import Missing
 from aiperf_spec.analysis.positions import drafting, tally_all
+from aiperf_spec.analysis.statistics import t_quantile
 from aiperf_spec.analysis.step_replay import Replays
 from aiperf_spec.analysis.sweep.contrasts import Contrasts
 from aiperf_spec.analysis.sweep.points import PointRuns, figures_of
@@ -33,7 +34,6 @@ _TELLING = 0.05
 """The share of steps without a draft from which on they tell what drafts cost."""
 _TOLD = 0.5
 """How wide the interval of that may be, as a share of what is to be split."""
-_Z = 1.96
 
 
 @dataclass(slots=True, frozen=True)
@@ -164,13 +164,13 @@ def _at_any_k(point: PointRuns, mean: float, share: float) -> float:
         if found is not None and found.steps and span is not None:
             shares.append(found.verify_steps / found.steps)
             times.append(span / found.steps)
-    if len(times) <= MIN_CLUSTERS or len(set(shares)) < MIN_CLUSTERS:
+    if len(set(shares)) < MIN_CLUSTERS:
         return mean
     slope, start = linear_regression(shares, times)
     left = math.hypot(*(time - start - slope * share for share, time in zip(shares, times, strict=True)))
     error = left / math.sqrt(len(times) - 2) / (stdev(shares) * math.sqrt(len(shares) - 1))
     # From a request's own draft to those of the batch, and from ns to the unit of `mean`.
     scale = share * (figures_of(point).running or 1.0) * mean / fmean(times)
-    if 2 * _Z * error * scale > _TOLD * (mean - 1):
+    if 2 * t_quantile(len(times) - 2) * error * scale > _TOLD * (mean - 1):
         return mean
     return min(max(mean - slope * scale, 1.0), mean)
